@@ -1,0 +1,293 @@
+"""The one description of a run: strict, typed, TOML in and TOML out.
+
+In: a preset name or a TOML file, plus ``--set a.b=c`` overrides.  Out: a frozen ``RunConfig``.
+Neighbours: every stage takes its own section of it; ``store`` keeps the resolved text; the app
+builds its form from ``RunConfig.model_json_schema()``.  No torch in here.
+Reading files and overrides lives in ``config_load``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+Positive = Annotated[float, Field(gt=0.0)]
+NonNegative = Annotated[float, Field(ge=0.0)]
+Count = Annotated[int, Field(ge=1)]
+Natural = Annotated[int, Field(ge=0)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, validate_default=True
+    )
+
+
+class TaskConfig(Section):
+    """Which problems are discussed."""
+
+    name: str = Field("pocket", description="pocket, gsm8k, tinygsm, anli, jsonl or gym:<name>")
+    path: str | None = Field(None, description="local file or folder instead of the hub")
+    hub_id: str | None = Field(None, description="dataset id on the hub, if not the task's own")
+    train_split: str = Field("train", description="split that co-training draws problems from")
+    eval_split: str = Field("test", description="split that evaluation draws problems from")
+    limit: Count | None = Field(None, description="use only the first so many rows of a split")
+    skip_bad_rows: bool = Field(False, description="leave out unreadable rows instead of stopping")
+    rounds: tuple[Literal[1, 2, 3], ...] = Field((1, 2, 3), description="ANLI rounds")
+    grading: Literal["number", "maths", "choice", "text"] = Field(
+        "number", description="how a jsonl task's answers are compared"
+    )
+    question_key: str = Field("question", description="jsonl: key of the question")
+    answer_key: str = Field("answer", description="jsonl: key of the gold answer")
+    choices_key: str = Field("choices", description="jsonl: key of the choices (grading=choice)")
+    holdout: Fraction = Field(
+        0.1, description="jsonl: share of rows that become the test split, by hash of the question"
+    )
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="gym: parameters of the reasoning-gym generator"
+    )
+
+    @field_validator("rounds", mode="before")
+    @classmethod
+    def _tuple_rounds(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+
+class BaseModelConfig(Section):
+    """One frozen base model that policies stand on."""
+
+    model: str = Field(
+        "pocket", description="hub id, local folder, .gguf file, or built-in: pocket, pocket-b"
+    )
+    revision: str | None = Field(None, description="hub revision")
+    quantize: Literal["none", "4bit"] = Field("none", description="4bit: QLoRA, needs CUDA")
+    dtype: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="auto: float32 on CPU, bfloat16 on CUDA"
+    )
+    trust_remote_code: bool = Field(False, description="run code that comes with the model")
+    chat_template: Literal["auto", "none"] = Field(
+        "auto", description="none: plain 'User:'/'Assistant:' text even if the model has a template"
+    )
+
+
+class PolicyConfig(Section):
+    """One adapter and value head on a base."""
+
+    base: str = Field("main", description="name of a section under [bases]")
+    adapter: str | None = Field(None, description="start from this PEFT adapter folder")
+    rank: Count = Field(8, description="LoRA rank r")
+    alpha: Positive = Field(16.0, description="LoRA alpha; the update is scaled by alpha / r")
+    dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(0.0, description="LoRA dropout")
+    target_modules: Literal["all-linear"] | tuple[str, ...] = Field(
+        "all-linear", description="all-linear, or the last parts of module names"
+    )
+
+    @field_validator("target_modules", mode="before")
+    @classmethod
+    def _tuple_modules(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+
+class AgentConfig(Section):
+    """One member of the discussion.  Agents that name the same policy share its adapter."""
+
+    name: Name
+    policy: Name | None = Field(None, description="policy it speaks with; default: one of its own")
+    role: str = Field("", description="system text for this agent")
+
+
+class DiscussionConfig(Section):
+    """How agents talk."""
+
+    turns: Count = Field(3, description="T")
+    feedback: bool = Field(True, description="show the verifier score of each message")
+    consensus_stop: bool = Field(
+        False, description="stop a problem's discussion when all agents gave the same answer"
+    )
+    style: Literal["standard", "compact"] = Field("standard", description="wording of the prompts")
+    max_new_tokens: Count = Field(300, description="length limit of one message")
+    max_context: Annotated[int, Field(ge=16)] | None = Field(
+        None, description="context window in tokens; default: the model's own"
+    )
+    temperature: Positive = Field(1.0, description="sampling temperature of training rollouts")
+
+
+class VerifierConfig(Section):
+    """Who scores messages: v(t, a) in [0, 1]."""
+
+    kind: Literal["rule", "noisy"] = Field(
+        "rule", description="rule: v = c.  noisy: scores drawn around c with a stated AUROC"
+    )
+    auroc: Annotated[float, Field(ge=0.5, lt=1.0)] = Field(
+        0.95, description="noisy: chance that a right answer outscores a wrong one"
+    )
+
+
+class RewardConfig(Section):
+    """What a message is paid.  Symbols of the paper in brackets."""
+
+    horizon: Literal["discounted", "current", "last"] = "discounted"
+    share: Literal["team", "own"] = Field("team", description="later scores: mean over agents or own")
+    gamma: Fraction = Field(0.3, description="discount over turns [γ]")
+    critical: NonNegative = Field(0.0, description="self-revision against the majority [α0]")
+    persuaded: NonNegative = Field(0.0, description="self-revision with the majority [α1]")
+    constructive: NonNegative = Field(0.0, description="others change against own message [β0]")
+    persuasive: NonNegative = Field(0.0, description="others change towards own message [β1]")
+    tie: Literal["majority", "fraction"] = Field("majority", description="verdict of the others")
+    format: Annotated[float, Field(ge=-1.0, le=0.0)] = Field(-0.1, description="no parsable answer")
+    unfinished: Annotated[float, Field(ge=-1.0, le=0.0)] = Field(
+        -0.1, description="stopped by the length limit"
+    )
+
+
+class PPOConfig(Section):
+    """Multi-agent PPO."""
+
+    advantage: Literal["gae"] = Field("gae", description="advantage estimator")
+    gae_lambda: Fraction = 0.95
+    clip_low: Positive = 0.2
+    clip_high: Positive = 0.2
+    value_clip: Positive = Field(0.2, description="clip range of the value loss")
+    value_coef: NonNegative = 0.1
+    kl_coef: NonNegative = 0.002
+    kl_target: Positive | None = Field(
+        None, description="adapt kl_coef towards this KL per message; default: fixed"
+    )
+    kl_horizon: Positive = Field(
+        10_000.0, description="messages over which the adaptive KL coefficient moves"
+    )
+    entropy_coef: NonNegative = 0.0
+    epochs: Count = 4
+    minibatches: Count = Field(1, description="optimiser steps per epoch")
+    micro_tokens: Count = Field(
+        16_384, description="padded tokens of one forward; changes memory, not the gradient"
+    )
+    lr: Positive = 1e-4
+    value_lr: Positive | None = Field(None, description="of the value heads; default: lr")
+    weight_decay: NonNegative = 0.0
+    warmup_steps: Natural = 0
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    max_grad_norm: Positive = Field(1.0, description="per policy")
+    max_bad_steps: Count = Field(
+        3, description="stop after so many steps in a row whose loss or reward is not finite"
+    )
+    mismatch_warn: Positive = Field(
+        0.02, description="warn if |mean sampler/trainer ratio - 1| is above this"
+    )
+
+
+class TrainConfig(Section):
+    """Length and scope of co-training."""
+
+    steps: Natural = Field(100, description="rollout rounds")
+    problems_per_step: Count = Field(64, description="problems per rollout round")
+    train_turns: Literal["discussion", "all"] = Field(
+        "discussion", description="discussion: turn 1 is the frozen base, only turns >= 2 train"
+    )
+    train_agents: tuple[str, ...] | None = Field(None, description="default: all agents")
+
+    @field_validator("train_agents", mode="before")
+    @classmethod
+    def _tuple_agents(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+
+class EvalConfig(Section):
+    """Held-out evaluation during and around a run."""
+
+    every: Natural = Field(0, description="evaluate every so many steps; 0: only before and after")
+    questions: Natural = Field(200, description="held-out questions; 0: no evaluation")
+    temperature: NonNegative = Field(1.0, description="0: greedy")
+
+
+class CheckpointConfig(Section):
+    every: Natural = Field(25, description="steps between checkpoints; 0: only at the end")
+    keep: Count = Field(3, description="newest ones kept beside the best")
+
+
+class EngineConfig(Section):
+    kind: Literal["auto", "hf"] = "auto"
+    max_batch: Count = Field(512, description="rows generated at once")
+
+
+class RunConfig(Section):
+    """Everything that decides a run."""
+
+    name: Name = "pocket"
+    seed: Natural = 0
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    task: TaskConfig = TaskConfig()
+    bases: dict[Name, BaseModelConfig] = Field(default_factory=lambda: {"main": BaseModelConfig()})
+    policies: dict[Name, PolicyConfig] = Field(
+        default_factory=dict, description="default: one per agent, on the first base"
+    )
+    agents: tuple[AgentConfig, ...] = (
+        AgentConfig(name="Ada"),
+        AgentConfig(name="Bo"),
+        AgentConfig(name="Cy"),
+    )
+    discussion: DiscussionConfig = DiscussionConfig()
+    verifier: VerifierConfig = VerifierConfig()
+    reward: RewardConfig = RewardConfig()
+    ppo: PPOConfig = PPOConfig()
+    train: TrainConfig = TrainConfig()
+    eval: EvalConfig = EvalConfig()
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    engine: EngineConfig = EngineConfig()
+
+    @field_validator("agents", mode="before")
+    @classmethod
+    def _tuple_of_agents(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _references_exist(self) -> Self:
+        if not self.agents:
+            raise ValueError("agents: at least one agent is needed")
+        names = [agent.name for agent in self.agents]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise ValueError(f"agents: name used twice: {', '.join(repeated)}")
+        if not self.bases:
+            raise ValueError("bases: at least one base model is needed")
+        for agent in self.agents:
+            if agent.policy is not None and agent.policy not in self.policies:
+                raise ValueError(
+                    f"agents: {agent.name} names policy {agent.policy!r}, which [policies] lacks"
+                )
+        for name, policy in self.policies.items():
+            if policy.base not in self.bases:
+                raise ValueError(
+                    f"policies.{name}.base: {policy.base!r} is not one of "
+                    f"{', '.join(sorted(self.bases))}"
+                )
+        for name in self.train.train_agents or ():
+            if name not in names:
+                raise ValueError(
+                    f"train.train_agents: {name!r} is not one of {', '.join(names)}"
+                )
+        return self
+
+    def agent_policies(self) -> tuple[str, ...]:
+        """Policy name of each agent, in agent order; an agent without one owns its own."""
+        return tuple(agent.policy or agent.name for agent in self.agents)
+
+    def resolved_policies(self) -> dict[str, PolicyConfig]:
+        """Every policy some agent speaks with, in order of first use."""
+        first_base = next(iter(self.bases))
+        return {
+            name: self.policies.get(name, PolicyConfig(base=first_base))
+            for name in dict.fromkeys(self.agent_policies())
+        }
+
+    def trained_policies(self) -> frozenset[str]:
+        """Policies that some trained agent speaks with."""
+        trained = self.train.train_agents
+        return frozenset(
+            policy
+            for agent, policy in zip(self.agents, self.agent_policies(), strict=True)
+            if trained is None or agent.name in trained
+        )

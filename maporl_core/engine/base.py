@@ -1,0 +1,66 @@
+"""What an engine is: token ids in, token ids and their log-probabilities out.
+
+No tasks, prompts or rewards in here.  ``discussion`` makes the requests; ``hf`` and ``vllm``
+answer them.  One engine serves one base model and all adapters on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from maporl_core.types import Finish
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One prompt for one policy.
+
+    ``policy`` None means the base with adapters off.  ``seed`` alone decides the sampled
+    tokens: the same request gives the same completion whatever else is in the batch.
+    Requests that name the same ``conversation`` over several calls continue each other, so an
+    engine may reuse the key/value cache where the same weights wrote it.
+    """
+
+    prompt_ids: tuple[int, ...]
+    policy: str | None
+    seed: int
+    conversation: Hashable | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Temperature 0 is greedy.  No top-p or top-k: training needs the true distribution.
+
+    ``logprobs`` of the completion are those of softmax(logits / temperature); for greedy
+    decoding those of softmax(logits).
+    """
+
+    temperature: float
+    max_new_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """``ids`` holds the end token when ``finish`` is "stop"; one log-probability per id."""
+
+    ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    finish: Finish
+
+
+OnTokens = Callable[[int, Sequence[int]], None]
+"""Called as tokens appear: (index of the request, all ids of its completion so far)."""
+
+
+class Engine(Protocol):
+    def generate(
+        self, requests: Sequence[Request], sampling: Sampling, on_tokens: OnTokens | None = None
+    ) -> list[Completion]:
+        """Completions in request order."""
+        ...
+
+    def forget(self) -> None:
+        """Drop caches kept for conversations (weights changed or the discussion ended)."""
+        ...

@@ -1,0 +1,74 @@
+"""What an agent reads: the first question, and per later turn its own and the others' messages.
+
+In: a task's question text, the messages of the turn before with their scores.  Out: user texts,
+which ``chat`` turns into token ids.  A style is a pair of pure functions; ``STYLES`` names them.
+Everything shown comes from the turn before: nobody sees a message of the same turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A message of the turn before, as a reader sees it; ``score`` None where feedback is off."""
+
+    name: str
+    text: str
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PromptStyle:
+    """``opening(question)`` starts turn 1; ``later(own, others)`` starts every turn after it."""
+
+    opening: Callable[[str], str]
+    later: Callable[[Seen, Sequence[Seen]], str]
+
+
+def _probability(score: float | None) -> str:
+    return "" if score is None else f" (judged right with probability {score:.2f})"
+
+
+def _standard_later(own: Seen, others: Sequence[Seen]) -> str:
+    """The published setting: every solution with its score, then the request to answer again."""
+    if not others:
+        return (
+            f"Your solution above was read again{_probability(own.score)}. "
+            "Check it step by step and give your final answer again in the same format."
+        )
+    shown = "\n\n".join(
+        f"{other.name}'s solution{_probability(other.score)}:\n{other.text.strip()}"
+        for other in others
+    )
+    own_line = f"\n\nYour own solution{_probability(own.score)} is the one you gave above."
+    return (
+        f"These are the solutions of the other agents to the same problem.\n\n{shown}{own_line}\n\n"
+        "Compare them with yours, say which steps are right, and give your updated final answer "
+        "in the same format."
+    )
+
+
+def score_digit(score: float) -> int:
+    """A score in [0, 1] as one digit 0–9: floor(10·score), 1.0 shown as 9."""
+    return min(9, max(0, int(score * 10)))
+
+
+def _compact(seen: Seen) -> str:
+    digit = "" if seen.score is None else f" {score_digit(seen.score)}"
+    return f"{seen.name}{digit}"
+
+
+def _compact_later(own: Seen, others: Sequence[Seen]) -> str:
+    """A few tokens per message, for the built-in agents: name, score digit, text."""
+    own_part = _compact(Seen("you", own.text, own.score))
+    parts = [own_part, *(f"{_compact(other)} : {other.text.strip()}" for other in others)]
+    return " ; ".join(parts)
+
+
+STYLES: Mapping[str, PromptStyle] = {
+    "standard": PromptStyle(opening=lambda question: question, later=_standard_later),
+    "compact": PromptStyle(opening=lambda question: question, later=_compact_later),
+}

@@ -1,0 +1,96 @@
+"""Frozen records that every stage reads and writes; no torch in here.
+
+Data moves one way: config → task → engine → discussion → verifier → rewards →
+advantages → losses → update → store.  Each arrow carries one of these records.
+Axis order is always turn, then agent: ``messages[t][a]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+Finish = Literal["stop", "length"]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One question q with its gold answer.
+
+    ``gold`` is None where the task has no answer key; correctness is then unknown.
+    ``meta`` holds small JSON-able facts a task wants to keep (difficulty, source row).
+    """
+
+    id: str
+    question: str
+    gold: str | None
+    task: str
+    split: str
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What one agent wrote in one turn: s(t, a).
+
+    ``prompt_ids`` + ``ids`` is exactly what the model saw and sampled.  The end token,
+    where one was sampled, is part of ``ids``.  ``logprobs`` are those of the distribution
+    that was really sampled from, one per id.  ``correct`` is None without a gold answer.
+    ``score`` is the verifier's probability in [0, 1]; None before it was scored.
+    ``dropped_context`` counts the prompt tokens that did not fit the context window.
+    """
+
+    turn: int  # 0-based; shown to people 1-based
+    agent: int
+    policy: str | None  # None: the base with adapters off wrote it
+    prompt_ids: tuple[int, ...]
+    ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    text: str
+    finish: Finish
+    answer: str | None = None
+    correct: bool | None = None
+    score: float | None = None
+    dropped_context: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Discussion:
+    """One problem discussed by A agents over T turns (T is the last turn really held)."""
+
+    problem: Problem
+    agents: tuple[str, ...]  # A names, in agent order
+    messages: tuple[tuple[Message, ...], ...]  # T × A
+    stopped_early: bool = False  # consensus stop
+
+    @property
+    def turns(self) -> int:
+        return len(self.messages)
+
+
+@dataclass(frozen=True, slots=True)
+class RewardParts:
+    """Why one message was paid what it was paid; ``total`` is the sum of the parts.
+
+    ``own`` and ``influence`` are the two halves of the influence-aware verification reward
+    (both already divided by its denominator).  ``critical`` and ``persuaded`` are
+    self-revision, ``constructive`` and ``persuasive`` influence incentives.  ``format`` and
+    ``unfinished`` are penalties (≤ 0).
+    """
+
+    own: float = 0.0
+    influence: float = 0.0
+    critical: float = 0.0
+    persuaded: float = 0.0
+    constructive: float = 0.0
+    persuasive: float = 0.0
+    format: float = 0.0
+    unfinished: float = 0.0
+
+    @property
+    def total(self) -> float:
+        return sum(getattr(self, name) for name in REWARD_PARTS)
+
+
+REWARD_PARTS: tuple[str, ...] = tuple(part.name for part in fields(RewardParts))
