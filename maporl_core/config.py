@@ -130,7 +130,9 @@ class RewardConfig(Section):
     """What a message is paid.  Symbols of the paper in brackets."""
 
     horizon: Literal["discounted", "current", "last"] = "discounted"
-    share: Literal["team", "own"] = Field("team", description="later scores: mean over agents or own")
+    share: Literal["team", "own"] = Field(
+        "team", description="later scores: mean over agents or own"
+    )
     gamma: Fraction = Field(0.3, description="discount over turns [γ]")
     critical: NonNegative = Field(0.0, description="self-revision against the majority [α0]")
     persuaded: NonNegative = Field(0.0, description="self-revision with the majority [α1]")
@@ -266,9 +268,7 @@ class RunConfig(Section):
                 )
         for name in self.train.train_agents or ():
             if name not in names:
-                raise ValueError(
-                    f"train.train_agents: {name!r} is not one of {', '.join(names)}"
-                )
+                raise ValueError(f"train.train_agents: {name!r} is not one of {', '.join(names)}")
         return self
 
     def agent_policies(self) -> tuple[str, ...]:

@@ -56,16 +56,18 @@ def score_digit(score: float) -> int:
     return min(9, max(0, int(score * 10)))
 
 
-def _compact(seen: Seen) -> str:
-    digit = "" if seen.score is None else f" {score_digit(seen.score)}"
-    return f"{seen.name}{digit}"
+def _compact_name(name: str, score: float | None) -> str:
+    return name if score is None else f"{name} ({score_digit(score)})"
 
 
 def _compact_later(own: Seen, others: Sequence[Seen]) -> str:
-    """A few tokens per message, for the built-in agents: name, score digit, text."""
-    own_part = _compact(Seen("you", own.text, own.score))
-    parts = [own_part, *(f"{_compact(other)} : {other.text.strip()}" for other in others)]
-    return " ; ".join(parts)
+    """A few tokens per message, for the built-in agents: name, score digit, text.
+
+    "you (7); Bo (3) 12 + 7 = 19 - 4 = 15; Cy (5) …": the digit right before the text it judges.
+    """
+    own_part = [_compact_name("you", own.score)] if own.score is not None or not others else []
+    parts = [f"{_compact_name(seen.name, seen.score)} {seen.text.strip()}" for seen in others]
+    return "; ".join([*own_part, *parts])
 
 
 STYLES: Mapping[str, PromptStyle] = {

@@ -1,0 +1,134 @@
+"""Chat text to token ids and back, so that a conversation is kept as tokens.
+
+In: a tokenizer with any chat template or none.  Out: ids of the opening prompt, ids that follow a
+completion (never a re-tokenised copy of what was said), and decoded text.
+Neighbours: ``policy`` makes one codec per base, ``discussion`` uses it, ``pocket`` trains with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from maporl_core.errors import ModelError
+
+_SENTINEL = "\u2042maporl\u2042"
+
+
+class ChatCodec:
+    """Prompt ids for one tokenizer.
+
+    A template without a system role gets the system text in front of the first user text.
+    Without a template (or ``use_template=False``) plain "User:" / "Assistant:" text is used.
+    Strings that spell a special token inside somebody's text are broken up, so that no message
+    can end its reader's turn.
+    """
+
+    def __init__(self, tokenizer: Any, use_template: bool = True) -> None:
+        self.tokenizer = tokenizer
+        self.templated = use_template and bool(getattr(tokenizer, "chat_template", None))
+        self._special = sorted(
+            {str(token) for token in tokenizer.all_special_tokens}
+            | {
+                str(added)
+                for added in tokenizer.added_tokens_decoder.values()
+                if getattr(added, "special", False)
+            },
+            key=len,
+            reverse=True,
+        )
+        self._system_role = self.templated and self._has_system_role()
+        self.end_ids = self._find_end_ids()
+
+    def opening_ids(self, system: str, user: str) -> list[int]:
+        """Ids of the first prompt, up to where the agent begins to speak."""
+        system, user = self._harmless(system), self._harmless(user)
+        if not self.templated:
+            head = f"{system}\n\n" if system else ""
+            bos = self.tokenizer.bos_token_id
+            ids = self._ids(f"{head}User: {user}\n\nAssistant:")
+            return ids if bos is None else [int(bos), *ids]
+        if system and not self._system_role:
+            system, user = "", f"{system}\n\n{user}"
+        messages = [{"role": "system", "content": system}] if system else []
+        return self._ids(self._render([*messages, {"role": "user", "content": user}]))
+
+    def next_ids(self, completion: Sequence[int], user: str) -> list[int]:
+        """Ids between the end of ``completion`` and the agent's next words.
+
+        Closes the agent's turn (unless its last id already did), gives the user text and opens
+        the next turn.
+        """
+        ids = self._ids(self._after_assistant(self._harmless(user)))
+        if completion and ids and completion[-1] == ids[0] and ids[0] in self.end_ids:
+            return ids[1:]
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of a completion, without special tokens."""
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
+
+    def _render(self, messages: list[dict[str, str]]) -> str:
+        try:
+            return str(
+                self.tokenizer.apply_chat_template(
+                    messages, tokenize=False, add_generation_prompt=True
+                )
+            )
+        except Exception as error:  # noqa: BLE001  a template is a program from outside: any error
+            raise ModelError(
+                f"the model's chat template failed ({error}); "
+                'set chat_template = "none" for this base'
+            ) from error
+
+    def _after_assistant(self, user: str) -> str:
+        if not self.templated:
+            return f"\n\nUser: {user}\n\nAssistant:"
+        text = self._render(
+            [
+                {"role": "user", "content": "?"},
+                {"role": "assistant", "content": _SENTINEL},
+                {"role": "user", "content": user},
+            ]
+        )
+        _, found, after = text.partition(_SENTINEL)
+        if found:
+            return after
+        # A template that drops earlier assistant turns: close the turn, then a fresh one.
+        end = self.tokenizer.eos_token or "\n"
+        return f"{end}{self._render([{'role': 'user', 'content': user}])}"
+
+    def _has_system_role(self) -> bool:
+        try:
+            text = self._render(
+                [{"role": "system", "content": _SENTINEL}, {"role": "user", "content": "?"}]
+            )
+        except ModelError:
+            return False
+        return _SENTINEL in text
+
+    def _find_end_ids(self) -> frozenset[int]:
+        ends = set()
+        if self.tokenizer.eos_token_id is not None:
+            ends.add(int(self.tokenizer.eos_token_id))
+        if self.templated:
+            after = self._ids(self._after_assistant("?"))
+            special = set(self.tokenizer.all_special_ids) | {
+                int(index)
+                for index, added in self.tokenizer.added_tokens_decoder.items()
+                if getattr(added, "special", False)
+            }
+            if after and after[0] in special:
+                ends.add(after[0])
+        return frozenset(ends)
+
+    def _ids(self, text: str) -> list[int]:
+        # Lone surrogates cannot be encoded; they become the replacement character.
+        clean = text.encode("utf-8", "replace").decode("utf-8")
+        return [int(i) for i in self.tokenizer(clean, add_special_tokens=False)["input_ids"]]
+
+    def _harmless(self, text: str) -> str:
+        for token in self._special:
+            if len(token) > 1 and token in text:
+                text = text.replace(token, f"{token[0]} {token[1:]}")
+        return text
