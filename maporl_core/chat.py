@@ -75,7 +75,7 @@ class ChatCodec:
                     messages, tokenize=False, add_generation_prompt=True
                 )
             )
-        except Exception as error:  # noqa: BLE001  a template is a program from outside: any error
+        except Exception as error:
             raise ModelError(
                 f"the model's chat template failed ({error}); "
                 'set chat_template = "none" for this base'

@@ -17,6 +17,7 @@ is the base: the reference policy costs no second copy.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -48,7 +49,7 @@ class Router:
         starts = [0]
         for shape in shapes:
             starts.append(starts[-1] + shape.rank)
-        self.blocks = tuple(zip(starts[:-1], starts[1:], strict=True))
+        self.blocks = tuple(itertools.pairwise(starts))
         self.total_rank = starts[-1]
         # Row P is the base: all zeros, so index −1 finds it.
         table = torch.zeros(len(shapes) + 1, self.total_rank, device=device)

@@ -94,3 +94,59 @@ class RewardParts:
 
 
 REWARD_PARTS: tuple[str, ...] = tuple(part.name for part in fields(RewardParts))
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean with the ends of its 95% interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class EvalSummary:
+    """What one evaluation found; suffixes are axes (T turns, A agents, Q questions).
+
+    Transitions count pairs (message of turn t−1, message of turn t) over all agents and turns
+    ≥ 2 by how correctness changed and by the verdict of the *other* agents at t−1: keys like
+    "wrong→right | others right".
+    """
+
+    label: str
+    policy_state: str  # "base", "trained" or a checkpoint name
+    task: str
+    split: str
+    questions: int
+    agents: tuple[str, ...]
+    temperature: float
+    seed: int
+    accuracy_T: tuple[Interval, ...]  # mean over agents, bootstrap over questions
+    accuracy_TA: tuple[tuple[float, ...], ...]
+    majority_T: tuple[Interval, ...]  # accuracy of the majority vote (ties share by chance)
+    oracle_T: tuple[float, ...]  # some agent is right
+    agreement_T: tuple[float, ...]  # all agents gave the same answer
+    transitions: Mapping[str, int]
+    unparsable: float  # share of messages
+    unfinished: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class PairedGain:
+    """Trained minus base on the same questions and seeds, per turn, bootstrap over questions."""
+
+    before: EvalSummary
+    after: EvalSummary
+    gain_T: tuple[Interval, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """One finished step, for whoever watches; ``metrics`` is what the store keeps."""
+
+    step: int  # 1-based: steps done so far
+    steps: int
+    metrics: Mapping[str, float]
+    seconds: float
