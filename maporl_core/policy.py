@@ -23,6 +23,7 @@ from maporl_core.chat import ChatCodec
 from maporl_core.config import BaseModelConfig, PolicyConfig, RunConfig
 from maporl_core.errors import ModelError
 from maporl_core.lora import BASE_ROW, AdapterShape, AdapterStack, target_names
+from maporl_core.seeds import stable_seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +201,3 @@ class Policies:
 
     def names(self) -> Sequence[str]:
         return tuple(self.by_name)
-
-
-def stable_seed(*parts: object) -> int:
-    """A 63-bit seed from any parts, the same in every process and on every machine."""
-    text = "\x1f".join(str(part) for part in parts)
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1

@@ -1,0 +1,98 @@
+"""From a config to everything that talks: task, models, policies, engines, verifier, speakers.
+
+In: a RunConfig.  Out: an ``Assembly``, holding discussions.  Neighbours: ``train``, ``evaluate``
+and ``debate`` start from here; only they and this page know more than one stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from maporl_core.config import RunConfig
+from maporl_core.discussion import Bench, Listeners, Rules, Speaker, hold
+from maporl_core.engine import make_engine
+from maporl_core.engine.base import Engine, Sampling
+from maporl_core.models import load, resolve_device
+from maporl_core.policy import Policies
+from maporl_core.progress import Progress
+from maporl_core.tasks.base import Task
+from maporl_core.tasks.registry import make_task
+from maporl_core.types import Discussion, Problem
+from maporl_core.verifier import Verifier, make_verifier
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """The parts of one run, ready to discuss."""
+
+    config: RunConfig
+    task: Task
+    policies: Policies
+    engines: dict[str, Engine]  # by base
+    verifier: Verifier
+    speakers: tuple[Speaker, ...]
+
+    def same(self, first: str, second: str, problem: Problem) -> bool:
+        """Whether two answers to one problem are the same, by the task's own equivalence."""
+        if first == second:
+            return True
+        return bool(self.task.is_correct(second, replace(problem, gold=first)))
+
+    def bench(self, verifier: Verifier | None = None) -> Bench:
+        verifier = verifier or self.verifier
+
+        def grade(text: str, problem: Problem) -> tuple[str | None, bool | None]:
+            answer = self.task.extract(text)
+            return answer, self.task.is_correct(answer, problem)
+
+        return Bench(self.task.prompt, grade, verifier.score, self.same)
+
+    def rules(self, seed: int, temperature: float, untrained: bool) -> Rules:
+        """The config's rules; ``untrained`` lets the bare base speak in every turn."""
+        discussion = self.config.discussion
+        trained_from = 1 if self.config.train.train_turns == "discussion" else 0
+        return Rules(
+            turns=discussion.turns,
+            feedback=discussion.feedback,
+            consensus_stop=discussion.consensus_stop,
+            style=discussion.style,
+            sampling=Sampling(temperature, discussion.max_new_tokens),
+            base_turns=discussion.turns if untrained else trained_from,
+            seed=seed,
+            max_batch=self.config.engine.max_batch,
+        )
+
+    def hold(
+        self,
+        problems: Sequence[Problem],
+        seats: Sequence[int],
+        rules: Rules,
+        listeners: Listeners | None = None,
+    ) -> list[Discussion]:
+        return hold(problems, seats, self.speakers, self.bench(), rules, listeners)
+
+
+def assemble(config: RunConfig, progress: Progress) -> Assembly:
+    """Load data and models.  Everything that needs a network happens in here.
+
+    Raises DataError, ModelError or ConfigError with what to do.
+    """
+    progress.stage(f"loading task {config.task.name}")
+    task = make_task(config.task)
+    device = resolve_device(config.device)
+    loaded = {}
+    for name in dict.fromkeys(policy.base for policy in config.resolved_policies().values()):
+        progress.stage(f"loading model {config.bases[name].model}")
+        loaded[name] = load(config.bases[name], device, config.seed)
+    policies = Policies(config, loaded)
+    engines = {name: make_engine(base, config.engine) for name, base in policies.bases.items()}
+    speakers = []
+    for agent, policy_name in zip(config.agents, config.agent_policies(), strict=True):
+        base = policies[policy_name].base
+        window = min(base.context, config.discussion.max_context or base.context)
+        speakers.append(
+            Speaker(agent.name, agent.role, policy_name, engines[base.name], base.codec, window)
+        )
+    verifier = make_verifier(config.verifier)
+    return Assembly(config, task, policies, engines, verifier, tuple(speakers))
