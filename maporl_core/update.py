@@ -11,6 +11,7 @@ minibatch is not stepped, so neither its weights nor its optimiser state move.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,7 +47,7 @@ class UpdateResult:
 
     ``advantage`` and ``kl`` are means over a message's tokens and sums over them respectively
     (KL of the sampling policy to the base, in nats).  ``bad`` names messages whose loss was not
-    finite; when it is not empty nothing was applied from the failing minibatch on.
+    finite; when it is not empty, nothing of this update was applied.
     """
 
     metrics: Mapping[str, float]
@@ -110,6 +111,7 @@ class Updater:
         advantage: dict[Place, float] = {}
         kl: dict[Place, float] = {}
         bad: list[Place] = []
+        before = self._snapshot()
         for base in self.policies.bases.values():
             mine = [row for row in rows if row.policy in base.policies]
             if not mine:
@@ -120,12 +122,32 @@ class Updater:
             kl |= part.kl
             bad += part.bad
         _average_over_policies(metrics, tuple(self.trained))
+        if bad:
+            self._restore(before)
+            return UpdateResult(metrics, advantage, kl, tuple(bad))
         if ppo.kl_target is not None and kl:
             mean_kl = sum(kl.values()) / len(kl)
             self.kl_coef = next_kl_coef(
                 self.kl_coef, mean_kl, ppo.kl_target, ppo.kl_horizon, len(kl)
             )
         return UpdateResult(metrics, advantage, kl, tuple(bad))
+
+    def _snapshot(self) -> tuple[dict[str, list[Tensor]], dict[str, Any]]:
+        """Copies of all trained weights and of the optimisers, to undo an update."""
+        weights = {
+            name: [weight.detach().clone() for weight in policy.parameters()]
+            for name, policy in self.trained.items()
+        }
+        return weights, copy.deepcopy(self.state())
+
+    @torch.no_grad()
+    def _restore(self, snapshot: tuple[dict[str, list[Tensor]], dict[str, Any]]) -> None:
+        weights, state = snapshot
+        for name, policy in self.trained.items():
+            for weight, saved in zip(policy.parameters(), weights[name], strict=True):
+                weight.copy_(saved)
+            policy.changed()
+        self.load_state(state)
 
     def state(self) -> dict[str, Any]:
         """Everything a resumed run needs: moments and steps of every optimiser, KL coefficient."""
