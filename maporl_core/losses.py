@@ -283,7 +283,7 @@ def next_kl_coef(
 
 
 def lr_factor(step: int, total: int, warmup: int, kind: str) -> float:
-    """What the learning rate is multiplied by in optimiser step ``step`` (0-based) of ``total``.
+    """What the learning rate is multiplied by in step ``step`` (0-based) of ``total``.
 
     Rises (step + 1) / warmup over the first ``warmup`` steps, then stays 1 ("constant") or falls
     to 0 at ``total`` ("linear", "cosine"), so the last step still has a rate above 0.
