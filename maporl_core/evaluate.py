@@ -8,7 +8,7 @@ Neighbours: ``train`` calls it around and during a run, ``cli`` for ``maporl eva
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ from maporl_core.assembly import Assembly
 from maporl_core.discussion import Listeners
 from maporl_core.metrics import agreement_T, correctness_QTA, transitions, votes_QT
 from maporl_core.progress import Progress
+from maporl_core.store.reader import StoreReader
+from maporl_core.store.records import Evaluation, QuestionOutcome
 from maporl_core.types import Discussion, EvalSummary, Interval, PairedGain, Problem
 
 RESAMPLES = 2_000
@@ -32,20 +34,25 @@ def evaluate(
     temperature: float,
     seed: int,
     progress: Progress,
+    heartbeat: Callable[[], None] | None = None,
 ) -> tuple[EvalSummary, list[Discussion]]:
     """Hold one discussion per problem and sum up.
 
     ``policy_state`` "base" lets the bare base speak in every turn; anything else uses the adapters
     as they are now.  Seeds depend on ``seed`` and a problem's place only: two calls with the same
-    problems differ by the policies alone.
+    problems differ by the policies alone.  ``heartbeat`` is called after every turn.
     """
     started = time.perf_counter()
     turns, agents = assembly.config.discussion.turns, len(assembly.speakers)
     progress.stage(f"evaluating {label}", len(problems) * turns * agents)
     rules = assembly.rules(seed, temperature, untrained=policy_state == "base")
-    discussions = assembly.hold(
-        problems, range(len(problems)), rules, Listeners(turn=progress.advance)
-    )
+
+    def turn(messages: int) -> None:
+        progress.advance(messages)
+        if heartbeat is not None:
+            heartbeat()
+
+    discussions = assembly.hold(problems, range(len(problems)), rules, Listeners(turn=turn))
     summary = summarise(
         discussions,
         assembly,
@@ -97,17 +104,46 @@ def summarise(
     )
 
 
-def paired_gain(
-    before: tuple[EvalSummary, Sequence[Discussion]],
-    after: tuple[EvalSummary, Sequence[Discussion]],
-) -> PairedGain:
-    """After minus before on the same questions, paired per question."""
-    turns = len(before[0].accuracy_T)
-    old = correctness_QTA(before[1], turns).mean(axis=2)
-    new = correctness_QTA(after[1], turns).mean(axis=2)
-    difference = new - old
+def held_out(assembly: Assembly, questions: int, split: str | None = None) -> list[Problem]:
+    """The first ``questions`` problems of the evaluation split in its seeded order.
+
+    Fewer when the split is smaller: no question is asked twice.
+    """
+    split = split or assembly.config.task.eval_split
+    size = assembly.task.size(split)
+    count = questions if size is None else min(questions, size)
+    return assembly.task.problems(split, 0, count, assembly.config.seed)
+
+
+def gain_between(reader: StoreReader, before: str, after: str) -> PairedGain | None:
+    """The run's own evaluations of these labels, compared question by question; None if missing."""
+    newest = {e.summary.label: e for e in reader.evaluations() if e.origin == "run"}
+    if before not in newest or after not in newest:
+        return None
+    return paired_gain(reader, newest[before], newest[after])
+
+
+def paired_gain(reader: StoreReader, before: Evaluation, after: Evaluation) -> PairedGain:
+    """``after`` minus ``before`` on the questions that both were asked, paired per question."""
+    turns = len(before.summary.accuracy_T)
+    old, new = (
+        {
+            outcome.problem_id: _accuracy_T(outcome, turns)
+            for outcome in reader.outcomes(evaluation.id)
+        }
+        for evaluation in (before, after)
+    )
+    shared = [problem for problem in old if problem in new]
+    difference = np.array([new[p] - old[p] for p in shared]).reshape(len(shared), turns)
     difference = difference[~np.isnan(difference).any(axis=1)]
-    return PairedGain(before[0], after[0], bootstrap_T(difference, before[0].seed))
+    return PairedGain(before.summary, after.summary, bootstrap_T(difference, before.summary.seed))
+
+
+def _accuracy_T(outcome: QuestionOutcome, turns: int) -> NDArray[np.float64]:
+    """Mean correctness over agents per turn; NaN where it is unknown; early stops carried on."""
+    held = outcome.correct_TA
+    rows = [held[min(t, len(held) - 1)] for t in range(turns)]
+    return np.array([np.mean([np.nan if c is None else float(c) for c in row]) for row in rows])
 
 
 def bootstrap_T(values_QT: NDArray[np.float64], seed: int) -> tuple[Interval, ...]:

@@ -90,7 +90,7 @@ class RewardParts:
 
     @property
     def total(self) -> float:
-        return sum(getattr(self, name) for name in REWARD_PARTS)
+        return float(sum(getattr(self, name) for name in REWARD_PARTS))
 
 
 REWARD_PARTS: tuple[str, ...] = tuple(part.name for part in fields(RewardParts))

@@ -246,6 +246,9 @@ class _BaseUpdate:
         self, measured: _Measured, advantages: Tensor, returns: Tensor, tally: _Tally
     ) -> tuple[Place, ...]:
         """All epochs and minibatches; the messages whose loss was not finite, if any."""
+        unpaid = ~torch.isfinite(self.table.rewards_M)
+        if bool(unpaid.any()):  # whitening would spread it over the whole batch
+            return tuple(self.table.spans[m].key for m in torch.nonzero(unpaid).flatten().tolist())
         finite = (
             torch.isfinite(measured.old_logprobs)
             & torch.isfinite(advantages)

@@ -1,0 +1,51 @@
+"""Signals of a training process: finish or abandon the step, save, leave.
+
+In: SIGINT, SIGTERM, SIGHUP.  Out: a flag that the loop asks for.  SIGINT and SIGTERM ask to stop; a
+second SIGINT leaves at once.  SIGHUP (a lost terminal) is ignored: the run goes on.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class StopFlag:
+    """Whether somebody asked the run to stop, and with which signal."""
+
+    def __init__(self) -> None:
+        self.signal: str | None = None
+
+    @property
+    def raised(self) -> bool:
+        return self.signal is not None
+
+    def handle(self, number: int, _frame: FrameType | None) -> None:
+        if self.raised and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.signal = signal.Signals(number).name
+
+
+@contextmanager
+def stop_signals() -> Iterator[StopFlag]:
+    """Install the handlers (main thread only; elsewhere the flag is never raised)."""
+    flag = StopFlag()
+    if threading.current_thread() is not threading.main_thread():
+        yield flag
+        return
+    previous = {
+        number: signal.signal(number, handler)
+        for number, handler in (
+            (signal.SIGINT, flag.handle),
+            (signal.SIGTERM, flag.handle),
+            (signal.SIGHUP, signal.SIG_IGN),
+        )
+    }
+    try:
+        yield flag
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,0 +1,107 @@
+"""What a checkpoint holds beyond files: everything a resumed run needs to continue exactly.
+
+In: policies, the updater, the step.  Out: a folder with one PEFT adapter and value head per policy,
+optimiser moments, KL coefficient, random states; and back.  Neighbours: ``store.checkpoint`` makes
+the folder safe on disk, ``adapter_files`` writes PEFT's format, ``train`` decides when.
+
+Data order, sampling and shuffling are functions of (seed, step), so their position is the step.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from maporl_core.adapter_files import load_adapter, save_adapter
+from maporl_core.errors import StoreError
+from maporl_core.policy import Policies
+from maporl_core.store.state_files import load_state, save_state
+from maporl_core.update import Updater
+
+POLICIES = "policies"
+TRAINER = "trainer"
+
+
+def save_policies(folder: Path, policies: Policies) -> None:
+    """Every policy as ``folder/policies/<name>/`` in PEFT's format with its value head."""
+    for name in policies.names():
+        save_adapter(policies[name], folder / POLICIES / name)
+
+
+def load_policies(folder: Path, policies: Policies) -> None:
+    """The inverse of ``save_policies``.  Raises StoreError when a policy is missing."""
+    for name in policies.names():
+        place = folder / POLICIES / name
+        if not place.is_dir():
+            raise StoreError(f"{folder}: has no policy {name!r}; was it made with another config?")
+        load_adapter(policies[name], place)
+
+
+def save_run_state(
+    folder: Path, policies: Policies, updater: Updater, step: int, bad_steps: int
+) -> None:
+    """A whole training state after ``step`` finished steps."""
+    save_policies(folder, policies)
+    save_state(
+        folder / TRAINER,
+        {
+            "step": step,
+            "bad_steps": bad_steps,
+            "updater": updater.state(),
+            "random": random_states(),
+        },
+    )
+
+
+def load_run_state(folder: Path, policies: Policies, updater: Updater) -> tuple[int, int]:
+    """Restore everything; (finished steps, non-finite steps in a row)."""
+    load_policies(folder, policies)
+    state = load_state(folder / TRAINER)
+    updater.load_state(state["updater"])
+    restore_random_states(state["random"])
+    return int(state["step"]), int(state["bad_steps"])
+
+
+def random_states() -> dict[str, Any]:
+    """States of every generator in the process: Python's, NumPy's and torch's."""
+    version, internal, gauss = random.getstate()
+    numpy_state = np.random.get_state(legacy=False)
+    assert isinstance(numpy_state, dict)
+    states: dict[str, Any] = {
+        "python": {"version": version, "internal": list(internal), "gauss": gauss},
+        "numpy": {
+            "key": torch.from_numpy(numpy_state["state"]["key"].astype(np.int64)),
+            "pos": int(numpy_state["state"]["pos"]),
+            "has_gauss": int(numpy_state["has_gauss"]),
+            "gauss": float(numpy_state["gauss"]),
+        },
+        "torch": torch.get_rng_state(),
+    }
+    if torch.cuda.is_available():
+        states["cuda"] = {str(i): s for i, s in enumerate(torch.cuda.get_rng_state_all())}
+    return states
+
+
+def restore_random_states(states: dict[str, Any]) -> None:
+    python = states["python"]
+    random.setstate((python["version"], tuple(python["internal"]), python["gauss"]))
+    numpy_state = states["numpy"]
+    np.random.set_state(
+        {
+            "bit_generator": "MT19937",
+            "state": {
+                "key": numpy_state["key"].numpy().astype(np.uint32),
+                "pos": numpy_state["pos"],
+            },
+            "has_gauss": numpy_state["has_gauss"],
+            "gauss": numpy_state["gauss"],
+        }
+    )
+    torch.set_rng_state(states["torch"])
+    if "cuda" in states and torch.cuda.is_available():
+        saved = states["cuda"]
+        torch.cuda.set_rng_state_all([saved[str(i)] for i in range(len(saved))])

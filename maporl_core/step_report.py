@@ -1,0 +1,61 @@
+"""Numbers of one training step that are not about answers: pay, speed, memory.
+
+In: rewards, rows and seconds per phase.  Out: metrics by name.  Neighbour: ``train`` stores them.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+
+from maporl_core.packing import Row
+from maporl_core.types import REWARD_PARTS, Discussion, RewardParts
+
+
+def reward_metrics(rewards: Sequence[Sequence[Sequence[RewardParts]]]) -> dict[str, float]:
+    """Mean of every part and of the total over all messages, and the total per turn."""
+    parts = [part for discussion in rewards for row in discussion for part in row]
+    metrics = {
+        f"reward/{name}": float(np.mean([getattr(part, name) for part in parts]))
+        for name in REWARD_PARTS
+    }
+    metrics["reward/total"] = float(np.mean([part.total for part in parts]))
+    for t in range(max(len(discussion) for discussion in rewards)):
+        totals = [part.total for d in rewards if t < len(d) for part in d[t]]
+        metrics[f"reward/turn_{t + 1}"] = float(np.mean(totals))
+    return metrics
+
+
+def speed_metrics(
+    discussions: Sequence[Discussion],
+    rows: Sequence[Row],
+    epochs: int,
+    seconds: Mapping[str, float],
+) -> dict[str, float]:
+    """Seconds per phase; sampled tokens per second of rollout; row tokens per second of update.
+
+    The update reads every row once without and ``epochs`` times with gradients by the policy, and
+    once by the reference; row tokens are counted once per gradient epoch.
+    """
+    sampled = sum(len(m.ids) for d in discussions for row in d.messages for m in row)
+    read = sum(len(row.ids) for row in rows) * epochs
+    metrics = {f"time/{name}": value for name, value in seconds.items()}
+    metrics["speed/rollout_tokens_per_second"] = sampled / max(seconds["rollout"], 1e-9)
+    metrics["speed/update_tokens_per_second"] = read / max(seconds["update"], 1e-9)
+    metrics["tokens/sampled"] = float(sampled)
+    metrics["tokens/trained"] = float(sum(row.tokens for row in rows))
+    return metrics
+
+
+def memory_metrics() -> dict[str, float]:
+    """Peak resident memory of the process and peak memory of the GPU, in bytes."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    metrics = {"memory/peak_resident": float(peak)}
+    if torch.cuda.is_available():
+        metrics["memory/peak_gpu"] = float(torch.cuda.max_memory_allocated())
+    return metrics

@@ -1,0 +1,157 @@
+"""Co-training, as one page: discuss, score, pay, update, store; evaluate, checkpoint, obey.
+
+In: a RunConfig and the run's folder.  Out: a trained run: every discussion, reward and metric in
+the store, checkpoints, and ``final/`` with one PEFT adapter per policy.
+Neighbours: ``assembly`` brings the parts, ``discussion`` → ``rewards`` → ``packing`` → ``update``
+are the stages, ``run_state`` what a checkpoint holds, ``session`` the folder, lock and signals.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from maporl_core.assembly import Assembly, assemble
+from maporl_core.config import RunConfig
+from maporl_core.errors import TrainingError
+from maporl_core.metrics import step_metrics
+from maporl_core.packing import Row, pack
+from maporl_core.progress import Progress
+from maporl_core.rewards import count_shaping, reward_discussion, shaping_events
+from maporl_core.seeds import stable_seed
+from maporl_core.session import Abandoned, Session, open_session
+from maporl_core.step_report import memory_metrics, reward_metrics, speed_metrics
+from maporl_core.store.paths import RunDir
+from maporl_core.store.records import MessageReward, Paid
+from maporl_core.types import Discussion, EvalSummary, PairedGain, RewardParts, StepReport
+from maporl_core.update import Updater, UpdateResult
+from maporl_core.watch import Watch
+
+Rewards = Sequence[tuple[tuple[RewardParts, ...], ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainResult:
+    """How a run ended: steps done, and before against after where both were evaluated."""
+
+    steps: int
+    gain: PairedGain | None
+
+
+def train(
+    config: RunConfig, run: RunDir, progress: Progress, *, resume: bool = False
+) -> TrainResult:
+    """Co-train from the start, or from the newest whole checkpoint when ``resume`` is set.
+
+    Raises Interrupted after saving when asked to stop, TrainingError when losses are not finite,
+    and the errors of data, models and store as they come; what was stored before stays whole.
+    """
+    with open_session(config, run, progress) as session:
+        assembly = assemble(config, progress)
+        updater = Updater(assembly.policies, config)
+        session.attach(assembly, updater)
+        start = session.restore() if resume else session.begin()
+        if start == 0:
+            session.evaluate("before", "base", step=0)
+        for step in range(start, config.train.steps):
+            session.obey(step)
+            try:
+                one_step(session, assembly, updater, step)
+            except Abandoned:
+                session.leave(step)
+            if session.due(config.eval.every, step + 1):
+                session.evaluate(f"step {step + 1}", "trained", step=step + 1)
+            if session.due(config.checkpoint.every, step + 1):
+                session.checkpoint(step + 1)
+        session.obey(config.train.steps)
+        gain = session.finish(config.train.steps)
+    return TrainResult(config.train.steps, gain)
+
+
+def one_step(session: Session, assembly: Assembly, updater: Updater, step: int) -> None:
+    """One rollout round and its update; stored as one transaction.  ``step`` counts from 0."""
+    config, clock = assembly.config, _Clock()
+    count = config.train.problems_per_step
+    progress = session.progress
+    agents, turns = len(assembly.speakers), config.discussion.turns
+
+    progress.stage(f"step {step + 1}: rollout", count * agents * turns)
+    problems = assembly.task.problems(config.task.train_split, step * count, count, config.seed)
+    seats = range(step * count, step * count + len(problems))
+    seed = stable_seed(config.seed, "rollout")
+    rules = assembly.rules(seed, config.discussion.temperature, untrained=False)
+    watch = Watch(session.store.live, step + 1, problems[0], session.names, turns)
+    listeners = replace(watch.listeners(), turn=session.heard)
+    discussions = assembly.hold(problems, seats, rules, listeners)
+    clock.lap("rollout")
+
+    rewards = [reward_discussion(discussion, config.reward) for discussion in discussions]
+    rows = pack(discussions, rewards, config.agent_policies(), session.trained_agents)
+    clock.lap("reward")
+
+    session.give_way()
+    progress.stage(f"step {step + 1}: update")
+    result = updater.update(rows, step)
+    clock.lap("update")
+
+    metrics = {
+        **step_metrics(discussions, turns, assembly.same),
+        **reward_metrics(rewards),
+        **_shaping_metrics(assembly, discussions),
+        **result.metrics,
+        **speed_metrics(discussions, rows, config.ppo.epochs, clock.laps),
+        **memory_metrics(),
+    }
+    keys = session.store.write_step(step + 1, _paid(discussions, rewards, result), metrics)
+    watch.end(discussions[0], rewards[0], keys[0])
+    clock.lap("store")
+    session.after_update(step, discussions, result, clock.laps)
+    progress.step_done(StepReport(step + 1, config.train.steps, metrics, clock.total))
+
+
+def _paid(discussions: Sequence[Discussion], rewards: Rewards, result: UpdateResult) -> list[Paid]:
+    """Discussions with what each message was paid and what the update made of it."""
+    return [
+        Paid(
+            discussion,
+            tuple(
+                tuple(
+                    MessageReward(parts, result.advantage.get((d, t, a)), result.kl.get((d, t, a)))
+                    for a, parts in enumerate(row)
+                )
+                for t, row in enumerate(rewards[d])
+            ),
+        )
+        for d, discussion in enumerate(discussions)
+    ]
+
+
+def _shaping_metrics(assembly: Assembly, discussions: Sequence[Discussion]) -> dict[str, float]:
+    """How often each incentive fired in this step, paid or not (its coefficient may be 0)."""
+    totals: dict[str, float] = {}
+    for discussion in discussions:
+        events = shaping_events(discussion, assembly.config.reward.tie)
+        for name, count in count_shaping(events).items():
+            totals[f"shaping/{name}"] = totals.get(f"shaping/{name}", 0.0) + count
+    return totals
+
+
+class _Clock:
+    """Seconds of each phase of a step."""
+
+    def __init__(self) -> None:
+        self.started = self._last = time.perf_counter()
+        self.laps: dict[str, float] = {}
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.laps[name] = now - self._last
+        self._last = now
+
+    @property
+    def total(self) -> float:
+        return self._last - self.started
+
+
+__all__ = ["EvalSummary", "Row", "TrainResult", "TrainingError", "one_step", "train"]
