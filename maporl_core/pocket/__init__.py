@@ -1,0 +1,35 @@
+"""The built-in models: where they lie, and by which recipe they are made.
+
+``asset_path`` points at a folder in Hugging Face format that AutoModelForCausalLM and
+AutoTokenizer read.  ``build`` makes such a folder from nothing; it needs torch, so it is imported
+by those who build.  Importing this package loads no torch.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+
+from maporl_core.errors import ModelError
+
+VARIANTS: tuple[str, ...] = ("pocket", "pocket-b")
+
+
+def asset_path(variant: str = "pocket") -> Path:
+    """Folder of a built-in model.  Raises ModelError for an unknown or missing one."""
+    check_variant(variant)
+    path = Path(__file__).parent / "assets" / variant
+    if not (path / "model.safetensors").is_file():
+        raise ModelError(
+            f"the built-in model {variant!r} is not in this installation; "
+            f"make it with: maporl pocket build {path} --variant {variant}"
+        )
+    return path
+
+
+def check_variant(variant: str) -> None:
+    """Raises ModelError, naming the nearest one, if there is no such built-in model."""
+    if variant not in VARIANTS:
+        near = get_close_matches(variant, VARIANTS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(VARIANTS)}"
+        raise ModelError(f"no built-in model {variant!r}; {hint}")
