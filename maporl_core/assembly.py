@@ -48,6 +48,11 @@ class Assembly:
 
         return Bench(self.task.prompt, grade, verifier.score, self.same)
 
+    def decode(self, agent: int, ids: Sequence[int]) -> str:
+        """Token ids as one agent's tokenizer writes them, special tokens included."""
+        tokenizer = self.speakers[agent].codec.tokenizer
+        return str(tokenizer.decode(list(ids), skip_special_tokens=False))
+
     def rules(self, seed: int, temperature: float, untrained: bool) -> Rules:
         """The config's rules; ``untrained`` lets the bare base speak in every turn."""
         discussion = self.config.discussion

@@ -26,8 +26,8 @@ from maporl_core.types import Discussion, Message, Problem
 Grade = Callable[[str, Problem], tuple[str | None, bool | None]]
 """The answer a message gives (None: none) and whether it is right (None: no gold answer)."""
 
-Score = Callable[[Sequence[Problem], Sequence[Message], Sequence[int]], Sequence[float]]
-"""Verifier scores in [0, 1] of one turn's messages; the seeds are one per message."""
+Score = Callable[[Sequence[Problem], Sequence[Message], Sequence[int]], Sequence[float | None]]
+"""Verifier scores in [0, 1] of one turn's messages, None for "not scored"; one seed per message."""
 
 Same = Callable[[str, str, Problem], bool]
 """Whether two answers to one problem are the same answer."""
@@ -170,7 +170,7 @@ class _Table:
             messages,
             [self._seed("score", q, t, a) for q, a in places],
         )
-        scored = [replace(m, score=float(v)) for m, v in zip(messages, scores, strict=True)]
+        scored = [replace(m, score=v) for m, v in zip(messages, scores, strict=True)]
         for position, q in enumerate(list(self.live)):
             first = position * len(self.speakers)
             row = tuple(scored[first : first + len(self.speakers)])

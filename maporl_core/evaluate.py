@@ -13,12 +13,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from maporl_core.assembly import Assembly
+from maporl_core.assembly import Assembly, assemble
+from maporl_core.config import RunConfig
 from maporl_core.discussion import Listeners
 from maporl_core.metrics import agreement_T, correctness_QTA, transitions, votes_QT
 from maporl_core.progress import Progress
+from maporl_core.run_state import load_policy_state
+from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader
-from maporl_core.store.records import Evaluation, QuestionOutcome
+from maporl_core.store.records import Evaluation, Paid, QuestionOutcome
+from maporl_core.store.writer import StoreWriter
 from maporl_core.types import Discussion, EvalSummary, Interval, PairedGain, Problem
 
 RESAMPLES = 2_000
@@ -102,6 +106,51 @@ def summarise(
         unfinished=float(np.mean([m.finish == "length" for m in messages])),
         seconds=seconds,
     )
+
+
+def evaluate_run(
+    run: RunDir,
+    config: RunConfig,
+    policy_state: str,
+    *,
+    label: str,
+    questions: int,
+    temperature: float,
+    seed: int,
+    split: str | None,
+    progress: Progress,
+) -> EvalSummary:
+    """Evaluate a run's agents and store it beside the run's own evaluations.
+
+    ``config`` is the run's own, changed where the caller wants another task or setting.
+    """
+    assembly = assemble(config, progress)
+    loaded = load_policy_state(run, assembly.policies, policy_state)
+    problems = held_out(assembly, questions, split)
+    summary, discussions = evaluate(
+        assembly,
+        problems,
+        label=label,
+        policy_state=policy_state,
+        temperature=temperature,
+        seed=seed,
+        progress=progress,
+    )
+    step = _step_of(run, loaded)
+    with StoreWriter(run) as store:
+        store.set_decode(assembly.decode)
+        store.write_evaluation(step, summary, [Paid(d) for d in discussions], origin="command")
+    return summary
+
+
+def _step_of(run: RunDir, loaded: str) -> int:
+    """After which step the loaded adapters were saved; 0 for the base."""
+    if loaded.startswith("step-"):
+        return int(loaded.removeprefix("step-"))
+    if loaded == "base":
+        return 0
+    with StoreReader(run) as reader:
+        return reader.status().step
 
 
 def held_out(assembly: Assembly, questions: int, split: str | None = None) -> list[Problem]:

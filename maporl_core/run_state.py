@@ -19,6 +19,8 @@ import torch
 from maporl_core.adapter_files import load_adapter, save_adapter
 from maporl_core.errors import StoreError
 from maporl_core.policy import Policies
+from maporl_core.store.checkpoint import find_resumable
+from maporl_core.store.paths import RunDir
 from maporl_core.store.state_files import load_state, save_state
 from maporl_core.update import Updater
 
@@ -105,3 +107,34 @@ def restore_random_states(states: dict[str, Any]) -> None:
     if "cuda" in states and torch.cuda.is_available():
         saved = states["cuda"]
         torch.cuda.set_rng_state_all([saved[str(i)] for i in range(len(saved))])
+
+
+def load_policy_state(run: RunDir, policies: Policies, policy_state: str) -> str:
+    """Load the adapters of a run: "trained" (``final/``, else the newest whole checkpoint) or a
+    checkpoint by name such as "step-000010"; "base" loads nothing.  Returns what was loaded.
+
+    Raises StoreError when there is nothing to load, naming what exists.
+    """
+    if policy_state == "base":
+        return "base"
+    if policy_state == "trained":
+        if (run.final / POLICIES).is_dir():
+            load_policies(run.final, policies)
+            return "final"
+        found = find_resumable(run)
+        if found.path is None:
+            raise StoreError(
+                f"run {run.name!r} has no trained adapters yet: wait for its first checkpoint, or "
+                "ask its untrained agents with --base"
+            )
+        load_policies(found.path, policies)
+        return found.path.name
+    folder = run.checkpoints / policy_state
+    if not (folder / POLICIES).is_dir():
+        names = sorted(path.name for path in run.checkpoints.glob("step-*"))
+        raise StoreError(
+            f"run {run.name!r} has no checkpoint {policy_state!r}; there is: "
+            f"{', '.join(names) or 'none'}"
+        )
+    load_policies(folder, policies)
+    return policy_state

@@ -61,13 +61,7 @@ class Session:
 
     def attach(self, assembly: Assembly, updater: Updater) -> None:
         self.assembly, self.updater = assembly, updater
-        self.store.set_decode(
-            lambda agent, ids: str(
-                assembly.speakers[agent].codec.tokenizer.decode(
-                    list(ids), skip_special_tokens=False
-                )
-            )
-        )
+        self.store.set_decode(assembly.decode)
         for reason, count in assembly.task.dropped().items():
             if count:
                 self.say("warning", "data", f"{count} rows left out: {reason}")

@@ -1,0 +1,66 @@
+"""One's own question, put to the agents: untrained, trained, or one after the other.
+
+In: an ``Assembly``, a question, whose words (base, trained, a checkpoint).  Out: the discussion with
+scores and rewards, and its text while it is generated.  Neighbours: ``cli`` prints it.
+
+Without a gold answer nothing can be scored by rule: agents then see no scores, and nothing is paid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from maporl_core.assembly import Assembly
+from maporl_core.discussion import Listeners, hold
+from maporl_core.rewards import reward_discussion
+from maporl_core.types import Discussion, Message, Problem, RewardParts
+
+
+@dataclass(frozen=True, slots=True)
+class Debate:
+    """``rewards`` is [T][A], None where there was no gold answer to score by."""
+
+    policy_state: str
+    discussion: Discussion
+    rewards: tuple[tuple[RewardParts, ...], ...] | None
+
+
+def question_of_ones_own(assembly: Assembly, question: str, gold: str | None) -> Problem:
+    """A problem of the run's task with this question; ``gold`` as the task writes answers."""
+    return Problem("own", question, gold, assembly.config.task.name, "own")
+
+
+def debate(
+    assembly: Assembly,
+    problem: Problem,
+    policy_state: str,
+    *,
+    temperature: float,
+    seed: int,
+    on_text: Callable[[int, int, str], None] | None = None,
+    on_turn: Callable[[Sequence[Message]], None] | None = None,
+) -> Debate:
+    """Discuss one problem with the adapters as they are, or without ("base").
+
+    ``on_text`` hears (turn, agent, text so far), ``on_turn`` each finished turn, scored.
+    Two calls with the same seed differ by the policies alone.
+    """
+    scored = problem.gold is not None
+    bench = assembly.bench()
+    if not scored:
+        bench = replace(bench, score=lambda _problems, messages, _seeds: [None] * len(messages))
+
+    def text(_problem: int, turn: int, agent: int, so_far: str) -> None:
+        if on_text is not None:
+            on_text(turn, agent, so_far)
+
+    def spoken(_problem: int, row: Sequence[Message]) -> None:
+        if on_turn is not None:
+            on_turn(row)
+
+    rules = assembly.rules(seed, temperature, untrained=policy_state == "base")
+    listeners = Listeners(watched=frozenset({0}), text=text, spoken=spoken)
+    discussion = hold([problem], [0], assembly.speakers, bench, rules, listeners)[0]
+    rewards = reward_discussion(discussion, assembly.config.reward) if scored else None
+    return Debate(policy_state, discussion, rewards)
