@@ -1,0 +1,21 @@
+"""Sampling engines: token ids in, token ids and log-probabilities out (see ``base``).
+
+``make_engine`` picks one for a base model; torch is loaded only when it is called.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from maporl_core.config import EngineConfig
+from maporl_core.engine.base import Engine
+
+if TYPE_CHECKING:
+    from maporl_core.engine.model import BaseModel
+
+
+def make_engine(base: BaseModel, config: EngineConfig) -> Engine:
+    """The engine that answers for one base and all adapters on it ("auto" and "hf": in process)."""
+    from maporl_core.engine.hf import HFEngine
+
+    return HFEngine(base, config.max_batch)

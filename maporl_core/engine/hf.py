@@ -1,0 +1,244 @@
+"""The in-process engine: the trainer's own weights, one batch for all policies of a base.
+
+In: requests (prompt ids, policy, seed).  Out: completions with the log-probabilities of the
+distribution that was sampled from.
+Neighbours: ``batch`` feeds the model, ``sampling`` draws, ``discussion`` asks; ``policy.Base`` is
+the base it stands on.
+
+Rows of any mix of policies decode together and leave as they end.  A conversation's keys and
+values are kept when its row leaves; its next prompt is read from where it departs from what was
+kept, if the same policy at the same version wrote it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable, Iterator, Sequence
+from difflib import get_close_matches
+
+import psutil
+import torch
+from torch import Tensor
+
+from maporl_core.engine.base import Completion, OnTokens, Request, Sampling
+from maporl_core.engine.batch import Batch, LibraryBatch, OwnBatch, Row, fill_holes
+from maporl_core.engine.cache import CacheShape, Kept
+from maporl_core.engine.model import BaseModel, Decoder
+from maporl_core.engine.probe import own_cache_shape
+from maporl_core.engine.sampling import greedy, sample, uniforms
+from maporl_core.errors import ModelError
+from maporl_core.types import Finish
+
+_LOGITS = 1 << 25
+"""Logits held at once: a big vocabulary is drawn from in slices of the batch."""
+
+_MEMORY_SHARE = 6
+"""The running batch and the kept conversations may each take 1/6 of the device's memory."""
+
+_log = logging.getLogger(__name__)
+
+
+class HFEngine:
+    """Batched key/value-cached decoding with mixed adapters.
+
+    ``max_batch`` rows run at once, fewer where their keys and values would take more than
+    ``cache_bytes`` (default: a share of the device's whole memory, so that the same machine
+    always forms the same batches).
+    """
+
+    def __init__(self, base: BaseModel, max_batch: int, cache_bytes: int | None = None) -> None:
+        self.base = base
+        self.max_batch = max_batch
+        self.cache_bytes = _memory(base.device) // _MEMORY_SHARE
+        if cache_bytes is not None:
+            self.cache_bytes = cache_bytes
+        self.decoder = Decoder(base.model)
+        self.shape: CacheShape | None = own_cache_shape(base, self.decoder)
+        if self.shape is None:
+            _log.info("%s: keys and values are not kept across turns", type(base.model).__name__)
+        self._kept: dict[Hashable, Kept] = {}
+        self._kept_tokens = 0
+
+    @torch.inference_mode()
+    def generate(
+        self, requests: Sequence[Request], sampling: Sampling, on_tokens: OnTokens | None = None
+    ) -> list[Completion]:
+        """Completions in request order.
+
+        Raises ModelError for an unknown policy, a prompt that is empty or fills the context,
+        and logits that are not finite.
+        """
+        rows = [self._row(index, request, sampling) for index, request in enumerate(requests)]
+        self._make_room()
+        completions: dict[int, Completion] = {}
+        for batch in self._batches(rows):
+            for row in self._decode(batch, sampling.temperature, on_tokens):
+                completions[row.index] = _completion(row, self.base.codec.end_ids)
+        return [completions[index] for index in range(len(requests))]
+
+    def forget(self) -> None:
+        """Drop the keys and values kept for conversations."""
+        self._kept.clear()
+        self._kept_tokens = 0
+
+    def _row(self, index: int, request: Request, sampling: Sampling) -> Row:
+        prompt = tuple(request.prompt_ids)
+        if not prompt:
+            raise ModelError(f"request {index} has an empty prompt; give it at least one token")
+        room = self.base.context - len(prompt)
+        if room < 1:
+            raise ModelError(
+                f"a prompt of {len(prompt)} tokens leaves no room in a context of "
+                f"{self.base.context}; shorten it or set fewer turns"
+            )
+        row = Row(
+            index=index,
+            prompt=prompt,
+            policy=request.policy,
+            adapter=self._adapter(request.policy),
+            limit=min(sampling.max_new_tokens, room),
+            seed=request.seed,
+            conversation=request.conversation,
+        )
+        kept = self._pop(request.conversation)
+        if (
+            kept is not None
+            and kept.policy == request.policy
+            and kept.version == self._version(request.policy)
+        ):
+            row.kept, row.reused = kept, kept.shared(prompt)
+        return row
+
+    def _adapter(self, policy: str | None) -> int:
+        if policy is not None and policy not in self.base.policies:
+            near = get_close_matches(policy, self.base.policies, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "see [policies] in the config"
+            raise ModelError(f"no policy {policy!r} on this base; {hint}")
+        return self.base.row(policy)
+
+    def _version(self, policy: str | None) -> int:
+        return 0 if policy is None else self.base.policies[policy].version
+
+    def _batches(self, rows: Sequence[Row]) -> Iterator[Batch]:
+        """Rows of similar length together, so that little of a batch is padding."""
+        group: list[Row] = []
+        for row in sorted(rows, key=lambda row: len(row.prompt) + row.limit):
+            longest = len(row.prompt) + row.limit
+            if group and len(group) >= min(self.max_batch, self._rows_that_fit(longest)):
+                yield self._batch(group)
+                group = []
+            group.append(row)
+        if group:
+            yield self._batch(group)
+
+    def _rows_that_fit(self, length: int) -> int:
+        if self.shape is None:
+            return self.max_batch
+        return self.cache_bytes // (length * self.shape.token_bytes)
+
+    def _batch(self, rows: Sequence[Row]) -> Batch:
+        shape = self.shape
+        longest = max(len(row.prompt) + row.limit for row in rows)
+        if shape is None or (shape.window is not None and longest > shape.window):
+            return LibraryBatch(self.base, self.decoder, rows)
+        return OwnBatch(self.base, self.decoder, shape, rows)
+
+    def _decode(
+        self, batch: Batch, temperature: float, on_tokens: OnTokens | None
+    ) -> Iterator[Row]:
+        """Rows as they end."""
+        hidden = batch.prefill()
+        draws = None
+        if temperature > 0:
+            steps = max(row.limit for row in batch.rows)
+            draws = uniforms([row.seed for row in batch.rows], steps).to(self.base.device)
+        for step in range(max(row.limit for row in batch.rows)):
+            uniform = None if draws is None else draws[:, step]
+            tokens, logprobs = self._draw(hidden, uniform, temperature)
+            alive = self._append(batch.rows, tokens, logprobs, on_tokens)
+            if not all(alive):
+                for position, row in enumerate(batch.rows):
+                    if not alive[position]:
+                        self._keep(batch, position)
+                        yield row
+                order = fill_holes(alive)
+                if not order:
+                    return
+                batch.leave(order)
+                tokens = tokens[order]
+                draws = None if draws is None else draws[order]
+            hidden = batch.step(tokens)
+
+    def _draw(
+        self, hidden: Tensor, uniform: Tensor | None, temperature: float
+    ) -> tuple[Tensor, Tensor]:
+        """Next tokens [B] and their log-probabilities [B]."""
+        vocabulary = int(self.base.model.get_output_embeddings().weight.shape[0])
+        slice_rows = max(1, _LOGITS // vocabulary)
+        tokens, logprobs = [], []
+        for lo in range(0, len(hidden), slice_rows):
+            logits = self.base.logits(hidden[lo : lo + slice_rows])
+            if uniform is None:
+                token, logprob = greedy(logits)
+            else:
+                token, logprob = sample(logits, uniform[lo : lo + slice_rows], temperature)
+            tokens.append(token)
+            logprobs.append(logprob)
+        return torch.cat(tokens), torch.cat(logprobs)
+
+    def _append(
+        self, rows: Sequence[Row], tokens: Tensor, logprobs: Tensor, on_tokens: OnTokens | None
+    ) -> list[bool]:
+        """Give every row its token; True for those that go on."""
+        ends = self.base.codec.end_ids
+        values = logprobs.tolist()
+        if any(value != value for value in values):
+            raise ModelError(
+                "the model's logits are not finite; lower the learning rate, or load it in float32"
+            )
+        alive = []
+        for row, token, value in zip(rows, tokens.tolist(), values, strict=True):
+            row.ids.append(token)
+            row.logprobs.append(value)
+            alive.append(token not in ends and len(row.ids) < row.limit)
+            if on_tokens is not None:
+                on_tokens(row.index, tuple(row.ids))
+        return alive
+
+    def _keep(self, batch: Batch, position: int) -> None:
+        """Keep a leaving row's keys and values for its conversation, while there is room."""
+        row = batch.rows[position]
+        if row.conversation is None or self.shape is None or not isinstance(batch, OwnBatch):
+            return
+        self._pop(row.conversation)
+        if (self._kept_tokens + row.length) * self.shape.token_bytes > self.cache_bytes:
+            return
+        taken = batch.take(position)
+        ids = (*row.prompt, *row.ids[:-1])
+        version = self._version(row.policy)
+        self._kept[row.conversation] = Kept(ids, row.policy, version, *taken)
+        self._kept_tokens += len(ids)
+
+    def _pop(self, conversation: Hashable) -> Kept | None:
+        """Hand over what is kept of a conversation, so that it is held once."""
+        kept = self._kept.pop(conversation, None)
+        if kept is not None:
+            self._kept_tokens -= len(kept.ids)
+        return kept
+
+    def _make_room(self) -> None:
+        """Drop what nobody in this call continues, once it takes half of the room."""
+        held = self._kept_tokens * (0 if self.shape is None else self.shape.token_bytes)
+        if 2 * held > self.cache_bytes:
+            self.forget()
+
+
+def _completion(row: Row, ends: frozenset[int]) -> Completion:
+    finish: Finish = "stop" if row.ids[-1] in ends else "length"
+    return Completion(tuple(row.ids), tuple(row.logprobs), finish)
+
+
+def _memory(device: torch.device) -> int:
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    return int(psutil.virtual_memory().total)
