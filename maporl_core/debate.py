@@ -1,7 +1,7 @@
 """One's own question, put to the agents: untrained, trained, or one after the other.
 
-In: an ``Assembly``, a question, whose words (base, trained, a checkpoint).  Out: the discussion with
-scores and rewards, and its text while it is generated.  Neighbours: ``cli`` prints it.
+In: an ``Assembly``, a question and whose words (base or trained).  Out: the discussion with its
+scores and rewards, and the text while it is generated.  Neighbour: ``cli`` prints it.
 
 Without a gold answer nothing can be scored by rule: agents then see no scores, and nothing is paid.
 """
