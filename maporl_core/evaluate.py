@@ -204,7 +204,8 @@ def bootstrap_T(values_QT: NDArray[np.float64], seed: int) -> tuple[Interval, ..
     means = np.empty((RESAMPLES, turns))
     for i in range(RESAMPLES):
         means[i] = values_QT[rng.integers(0, questions, questions)].mean(axis=0)
-    low, high = np.percentile(means, (2.5, 97.5), axis=0)
+    low = np.percentile(means, 2.5, axis=0)
+    high = np.percentile(means, 97.5, axis=0)
     return tuple(
         Interval(float(m), float(lo), float(hi))
         for m, lo, hi in zip(values_QT.mean(axis=0), low, high, strict=True)

@@ -19,7 +19,7 @@ import torch
 from maporl_core.adapter_files import load_adapter, save_adapter
 from maporl_core.errors import StoreError
 from maporl_core.policy import Policies
-from maporl_core.store.checkpoint import find_resumable
+from maporl_core.store.checkpoint import find_resumable, list_checkpoints
 from maporl_core.store.paths import RunDir
 from maporl_core.store.state_files import load_state, save_state
 from maporl_core.update import Updater
@@ -70,43 +70,22 @@ def load_run_state(folder: Path, policies: Policies, updater: Updater) -> tuple[
 
 def random_states() -> dict[str, Any]:
     """States of every generator in the process: Python's, NumPy's and torch's."""
-    version, internal, gauss = random.getstate()
-    numpy_state = np.random.get_state(legacy=False)
-    assert isinstance(numpy_state, dict)
     states: dict[str, Any] = {
-        "python": {"version": version, "internal": list(internal), "gauss": gauss},
-        "numpy": {
-            "key": torch.from_numpy(numpy_state["state"]["key"].astype(np.int64)),
-            "pos": int(numpy_state["state"]["pos"]),
-            "has_gauss": int(numpy_state["has_gauss"]),
-            "gauss": float(numpy_state["gauss"]),
-        },
+        "python": random.getstate(),
+        "numpy": np.random.get_state(legacy=False),
         "torch": torch.get_rng_state(),
     }
     if torch.cuda.is_available():
-        states["cuda"] = {str(i): s for i, s in enumerate(torch.cuda.get_rng_state_all())}
+        states["cuda"] = torch.cuda.get_rng_state_all()
     return states
 
 
 def restore_random_states(states: dict[str, Any]) -> None:
-    python = states["python"]
-    random.setstate((python["version"], tuple(python["internal"]), python["gauss"]))
-    numpy_state = states["numpy"]
-    np.random.set_state(
-        {
-            "bit_generator": "MT19937",
-            "state": {
-                "key": numpy_state["key"].numpy().astype(np.uint32),
-                "pos": numpy_state["pos"],
-            },
-            "has_gauss": numpy_state["has_gauss"],
-            "gauss": numpy_state["gauss"],
-        }
-    )
+    random.setstate(states["python"])
+    np.random.set_state(states["numpy"])
     torch.set_rng_state(states["torch"])
     if "cuda" in states and torch.cuda.is_available():
-        saved = states["cuda"]
-        torch.cuda.set_rng_state_all([saved[str(i)] for i in range(len(saved))])
+        torch.cuda.set_rng_state_all(states["cuda"])
 
 
 def load_policy_state(run: RunDir, policies: Policies, policy_state: str) -> str:
@@ -121,8 +100,8 @@ def load_policy_state(run: RunDir, policies: Policies, policy_state: str) -> str
         if (run.final / POLICIES).is_dir():
             load_policies(run.final, policies)
             return "final"
-        found = find_resumable(run)
-        if found.path is None:
+        found = find_resumable(run).checkpoint
+        if found is None:
             raise StoreError(
                 f"run {run.name!r} has no trained adapters yet: wait for its first checkpoint, or "
                 "ask its untrained agents with --base"
@@ -131,7 +110,7 @@ def load_policy_state(run: RunDir, policies: Policies, policy_state: str) -> str
         return found.path.name
     folder = run.checkpoints / policy_state
     if not (folder / POLICIES).is_dir():
-        names = sorted(path.name for path in run.checkpoints.glob("step-*"))
+        names = [entry.path.name for entry in list_checkpoints(run)]
         raise StoreError(
             f"run {run.name!r} has no checkpoint {policy_state!r}; there is: "
             f"{', '.join(names) or 'none'}"

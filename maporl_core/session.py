@@ -20,7 +20,7 @@ from maporl_core.errors import Interrupted, MaporlError, StoreError, TrainingErr
 from maporl_core.evaluate import evaluate, gain_between, held_out
 from maporl_core.progress import Progress
 from maporl_core.run_state import load_run_state, save_policies, save_run_state
-from maporl_core.store.checkpoint import find_resumable, replace_folder, write_checkpoint
+from maporl_core.store.checkpoint import atomic_folder, find_resumable, write_checkpoint
 from maporl_core.store.lock import RunLock
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader
@@ -52,7 +52,6 @@ class Session:
         self.config, self.run, self.store, self.progress = config, run, store, progress
         self._lock, self._stop = lock, stop
         self._bad_steps = 0
-        self._best: float | None = None
         self.names = tuple(agent.name for agent in config.agents)
         trained = config.train.train_agents
         self.trained_agents = tuple(
@@ -75,16 +74,14 @@ class Session:
     def restore(self) -> int:
         """Load the newest whole checkpoint; returns the number of finished steps."""
         found = find_resumable(self.run)
-        for path, reason in found.passed_over:
-            self.say("warning", "resume", f"passing over {path.name}: {reason}")
-        if found.path is None:
-            self.store.truncate_after(0)
-            self.say("info", "resume", "no whole checkpoint yet: starting from step 0")
-            return 0
-        step, self._bad_steps = load_run_state(found.path, self.assembly.policies, self.updater)
+        for line in found.lines():
+            self.say("warning" if line.startswith("passed over") else "info", "resume", line)
+        step = 0
+        if found.checkpoint is not None:
+            step, self._bad_steps = load_run_state(
+                found.checkpoint.path, self.assembly.policies, self.updater
+            )
         self.store.truncate_after(step)
-        self._best = self._best_so_far()
-        self.say("info", "resume", f"continuing from {found.path.name}, the newest whole one")
         return step
 
     # Between steps ------------------------------------------------------------------------------
@@ -218,40 +215,29 @@ class Session:
     def checkpoint(self, step: int) -> None:
         """Save everything a resumed run needs after ``step`` finished steps."""
         self.progress.stage(f"saving checkpoint {step}")
-        score = self._score_now(step)
-        best = score is not None and (self._best is None or score > self._best)
         with write_checkpoint(
-            self.run, step, keep=self.config.checkpoint.keep, best=best
+            self.run, step, keep=self.config.checkpoint.keep, score=self._score(step)
         ) as folder:
             save_run_state(folder, self.assembly.policies, self.updater, step, self._bad_steps)
-        if best:
-            self._best = score
-        self.say("info", "checkpoint", f"saved step {step}{' (best so far)' if best else ''}")
+        self.say("info", "checkpoint", f"saved step {step}")
 
-    def _score_now(self, step: int) -> float | None:
-        """What "best" means: last-turn accuracy of the evaluation at this step, if any."""
+    def _score(self, step: int) -> float | None:
+        """What "best" means: last-turn accuracy of the evaluation at this very step, if any."""
         with StoreReader(self.run) as reader:
             scores = [
-                e.summary.accuracy_T[-1].mean
-                for e in reader.evaluations()
-                if e.origin == "run" and e.step == step and e.summary.policy_state != "base"
+                evaluation.summary.accuracy_T[-1].mean
+                for evaluation in reader.evaluations()
+                if evaluation.origin == "run"
+                and evaluation.step == step
+                and evaluation.summary.policy_state != "base"
             ]
         return scores[-1] if scores and math.isfinite(scores[-1]) else None
-
-    def _best_so_far(self) -> float | None:
-        with StoreReader(self.run) as reader:
-            scores = [
-                e.summary.accuracy_T[-1].mean
-                for e in reader.evaluations()
-                if e.origin == "run" and e.summary.policy_state != "base"
-            ]
-        return max((s for s in scores if math.isfinite(s)), default=None)
 
     def finish(self, step: int) -> PairedGain | None:
         """Evaluate after training, save the last checkpoint and ``final/``, compare."""
         self.evaluate("after", "trained", step=step)
         self.checkpoint(step)
-        with replace_folder(self.run.final) as folder:
+        with atomic_folder(self.run.final) as folder:
             save_policies(folder, self.assembly.policies)
         gain = None
         if self.config.eval.questions:

@@ -239,6 +239,7 @@ class _BaseUpdate:
             measured.old_logprobs[where] = old.cpu()
             measured.reference_logprobs[where] = reference.cpu()
             measured.values[where] = values.cpu()
+            assert entropy is not None
             measured.entropy[where] = entropy.cpu()
         return measured
 
