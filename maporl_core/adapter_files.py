@@ -20,6 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from maporl_core.errors import ModelError, StoreError
+from maporl_core.lora import StackedLoRALinear
 from maporl_core.policy import Policy
 
 ADAPTER_FILE = "adapter_model.safetensors"
@@ -81,10 +82,7 @@ def _config_text(policy: Policy) -> str:
         lora_alpha=int(alpha) if alpha.is_integer() else alpha,  # some readers want an integer
         lora_dropout=policy.config.dropout,
         target_modules=_target_modules(policy),
-        fan_in_fan_out=any(
-            type(layer.base_layer).__name__ == "Conv1D"
-            for layer in policy.base.stack.layers.values()
-        ),
+        fan_in_fan_out=any(_stored_in_out(layer) for layer in policy.base.stack.layers.values()),
         base_model_name_or_path=policy.base.config.model,
         revision=policy.base.config.revision,
         task_type="CAUSAL_LM",
@@ -95,6 +93,11 @@ def _config_text(policy: Policy) -> str:
         for name, value in config.to_dict().items()
     }
     return json.dumps(fields, indent=2, sort_keys=True) + "\n"
+
+
+def _stored_in_out(layer: StackedLoRALinear) -> bool:
+    """Whether the base layer keeps its weight as [in, out]: transformers' Conv1D."""
+    return type(layer.base_layer).__name__ == "Conv1D"
 
 
 def _target_modules(policy: Policy) -> list[str]:

@@ -56,27 +56,28 @@ class Router:
         for index, ((start, end), shape) in enumerate(zip(self.blocks, shapes, strict=True)):
             table[index, start:end] = shape.alpha / shape.rank
         self._table = table
-        self.dropout = max((shape.dropout for shape in shapes), default=0.0)
-        self.training = False
-        self.gate: Tensor | None = None
+        self._keeps = torch.tensor([*(1.0 - s.dropout for s in shapes), 1.0], device=device)
+        self._drops = any(shape.dropout > 0.0 for shape in shapes)
+        self.gate: Tensor | None = None  # [B, R]
+        self.keep: Tensor | None = None  # [B]: chance that an input survives dropout
 
     @contextmanager
     def route(self, rows: Tensor | None, training: bool = False) -> Iterator[None]:
         """Send row b of every forward inside to policy ``rows[b]`` (shape [B]; −1: base).
 
         ``rows`` None sends everything to the base.  With gradient checkpointing the backward
-        must run inside as well.
+        must run inside as well.  ``training`` turns on each policy's own dropout.
         """
-        before, was_training = self.gate, self.training
+        before = self.gate, self.keep
         if rows is None or not bool((rows >= 0).any()):
-            self.gate = None
+            self.gate, self.keep = None, None
         else:
             self.gate = self._table[rows]
-        self.training = training
+            self.keep = self._keeps[rows] if training and self._drops else None
         try:
             yield
         finally:
-            self.gate, self.training = before, was_training
+            self.gate, self.keep = before
 
 
 class StackedLoRALinear(nn.Module):
@@ -102,25 +103,30 @@ class StackedLoRALinear(nn.Module):
                 f"this model reshapes its batch before a linear layer ({x.shape[0]} rows for "
                 f"{gate.shape[0]}); set target_modules to layers that see the whole batch"
             )
-        if self.router.training and self.router.dropout > 0.0:
-            x = self._drop(x)
+        if self.router.keep is not None:
+            keep = _per_row(self.router.keep, x).expand(x.shape)
+            x = x * (torch.bernoulli(keep) / keep)
         hidden = torch.matmul(x, self.lora_a.to(x.dtype).t())
-        gate = gate.to(hidden.dtype)
-        while gate.dim() < hidden.dim():
-            gate = gate.unsqueeze(1)
-        hidden = (hidden * gate).flatten(0, -2)
-        flat = torch.addmm(y.flatten(0, -2), hidden, self.lora_b.to(y.dtype))
+        hidden = hidden * _per_row(gate, hidden)
+        flat = torch.addmm(
+            y.flatten(0, -2), hidden.flatten(0, -2).to(y.dtype), self.lora_b.to(y.dtype)
+        )
         return flat.view(y.shape)
 
-    def _drop(self, x: Tensor) -> Tensor:
-        return nn.functional.dropout(x, self.router.dropout, training=True)
+
+def _per_row(values: Tensor, x: Tensor) -> Tensor:
+    """[B] or [B, R] in x's type, ready to multiply x of shape [B, …] or [B, …, R]."""
+    values = values.to(x.dtype)
+    if values.dim() == 1:
+        return values.view(-1, *[1] * (x.dim() - 1))
+    return values.view(len(values), *[1] * (x.dim() - 2), -1)
 
 
 def _features(layer: nn.Module) -> tuple[int, int]:
     if hasattr(layer, "in_features"):
         return int(layer.in_features), int(layer.out_features)  # type: ignore[arg-type]
     weight = layer.weight  # transformers' Conv1D stores [in, out]
-    return int(weight.shape[0]), int(weight.shape[1])  # type: ignore[union-attr,index]
+    return int(weight.shape[0]), int(weight.shape[1])  # type: ignore[index]
 
 
 def _device(layer: nn.Module) -> torch.device:
@@ -134,13 +140,16 @@ def _is_linear(module: nn.Module) -> bool:
 def target_names(model: nn.Module, target_modules: str | Sequence[str]) -> list[str]:
     """Full names of the layers to wrap, as PEFT resolves them.
 
-    "all-linear" is every linear layer but the output embedding.  Raises ModelError when a
-    name matches nothing.
+    "all-linear" is every linear layer but the output embedding, which is never adapted: the
+    update reads hidden states and makes logits of chosen positions only.  Raises ModelError
+    when a name matches nothing else.
     """
-    linear = [name for name, module in model.named_modules() if _is_linear(module)]
+    head = model.get_output_embeddings()  # type: ignore[operator]
+    linear = [
+        name for name, module in model.named_modules() if _is_linear(module) and module is not head
+    ]
     if target_modules == "all-linear":
-        head = model.get_output_embeddings()  # type: ignore[operator]
-        return [name for name in linear if model.get_submodule(name) is not head]
+        return linear
     names: list[str] = []
     for target in target_modules:
         found = [name for name in linear if name == target or name.endswith("." + target)]

@@ -74,6 +74,13 @@ class Base:
         self.codec = ChatCodec(loaded.tokenizer, config.chat_template == "auto")
         self.model.requires_grad_(False)
         self.model.eval()
+        if config.gradient_checkpointing:
+            self.model.gradient_checkpointing_enable({"use_reentrant": False})
+        self._checkpointed = [
+            module
+            for module in self.model.modules()
+            if config.gradient_checkpointing and hasattr(module, "gradient_checkpointing")
+        ]
         self.device = next(self.model.parameters()).device
         self._decoder = self.model.get_decoder()
         self._check_head()
@@ -115,9 +122,21 @@ class Base:
 
     @contextmanager
     def route(self, rows: Tensor | None, training: bool = False) -> Iterator[None]:
-        """Inside, row b of a forward is read by policy ``rows[b]`` (shape [B])."""
+        """Inside, row b of a forward is read by policy ``rows[b]`` (shape [B]).
+
+        ``training`` turns on adapter dropout and gradient checkpointing; run the backward inside.
+        """
         with self.stack.router.route(rows, training):
-            yield
+            try:
+                self._set_checkpointing(training)
+                yield
+            finally:
+                self._set_checkpointing(False)
+
+    def _set_checkpointing(self, on: bool) -> None:
+        # Layers checkpoint while "training"; set on them alone, so that no base dropout wakes up.
+        for module in self._checkpointed:
+            module.training = on
 
     def hidden(self, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """Last hidden states [B, L, H] of ids [B, L], right-padded unless a mask is given.
@@ -177,7 +196,7 @@ class Base:
         for name, weight in sorted(self.model.named_parameters()):
             if id(weight) not in ours:
                 digest.update(name.encode())
-                digest.update(weight.detach().cpu().contiguous().view(torch.uint8).numpy())
+                digest.update(weight.detach().cpu().reshape(-1).view(torch.uint8).numpy())
         return digest.hexdigest()
 
 

@@ -59,7 +59,9 @@ class HFEngine:
         self._kept: dict[Hashable, Kept] = {}
         self._kept_tokens = 0
 
-    @torch.inference_mode()
+    # Not inference mode: rotary tables that grow with the text would become inference tensors,
+    # which the update's backward then refuses.
+    @torch.no_grad()
     def generate(
         self, requests: Sequence[Request], sampling: Sampling, on_tokens: OnTokens | None = None
     ) -> list[Completion]:

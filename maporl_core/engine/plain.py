@@ -33,7 +33,7 @@ class PlainEngine:
     def forget(self) -> None:
         """Nothing is kept."""
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def _one(
         self, index: int, request: Request, sampling: Sampling, on_tokens: OnTokens | None
     ) -> Completion:

@@ -26,7 +26,7 @@ _TRIAL_ERRORS = (
 )
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def own_cache_shape(base: BaseModel, decoder: Decoder) -> CacheShape | None:
     """The shape, if a ragged batch over two turns then reads as each row does alone."""
     try:
