@@ -68,6 +68,9 @@ class BaseModelConfig(Section):
         "auto", description="auto: float32 on CPU, bfloat16 on CUDA"
     )
     trust_remote_code: bool = Field(False, description="run code that comes with the model")
+    gradient_checkpointing: bool = Field(
+        False, description="recompute activations in the backward: less memory, more time"
+    )
     chat_template: Literal["auto", "none"] = Field(
         "auto", description="none: plain 'User:'/'Assistant:' text even if the model has a template"
     )

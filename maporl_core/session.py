@@ -156,7 +156,7 @@ class Session:
     ) -> None:
         """Warn about sampler mismatch, count steps that were not finite, note store time."""
         self.store.write_metrics(step + 1, {"time/store": seconds["store"]})
-        ratio = result.metrics.get("ppo/mismatch_ratio_mean")
+        ratio = result.metrics.get("mismatch/ratio_mean")
         if ratio is not None and abs(ratio - 1.0) > self.config.ppo.mismatch_warn:
             self.say(
                 "warning",

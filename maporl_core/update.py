@@ -121,7 +121,7 @@ class Updater:
             advantage |= part.advantage
             kl |= part.kl
             bad += part.bad
-        _average_over_policies(metrics, tuple(self.trained))
+        metrics |= _over_policies(metrics)
         if bad:
             self._restore(before)
             return UpdateResult(metrics, advantage, kl, tuple(bad))
@@ -390,10 +390,20 @@ class _BaseUpdate:
         return found
 
 
-def _average_over_policies(metrics: dict[str, float], policies: Sequence[str]) -> None:
-    """Add "ppo/<key>": the mean of "policy/<name>/<key>" over the trained policies."""
-    keys = sorted({k.split("/", 2)[2] for k in metrics if k.startswith("policy/")})
-    for key in keys:
-        values = [metrics[f"policy/{n}/{key}"] for n in policies if f"policy/{n}/{key}" in metrics]
-        if values:
-            metrics[f"ppo/{key}"] = sum(values) / len(values)
+def _over_policies(metrics: Mapping[str, float]) -> dict[str, float]:
+    """ "ppo/<key>": the mean of "policy/<name>/<key>" over the policies of this update.
+
+    What concerns the engine goes under "mismatch/": the sampler's log-probabilities against the
+    trainer's own, as ratios trainer / sampler (1 when both compute the same).
+    """
+    by_key: dict[str, list[float]] = {}
+    for name, value in metrics.items():
+        if name.startswith("policy/"):
+            by_key.setdefault(name.split("/", 2)[2], []).append(value)
+    found = {f"ppo/{key}": sum(values) / len(values) for key, values in sorted(by_key.items())}
+    means = by_key.get("mismatch_ratio_mean")
+    if means:
+        found["mismatch/ratio_mean"] = sum(means) / len(means)
+        found["mismatch/ratio_max"] = max(by_key["mismatch_ratio_max"])
+        del found["ppo/mismatch_ratio_mean"], found["ppo/mismatch_ratio_max"]
+    return found

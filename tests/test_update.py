@@ -87,6 +87,17 @@ def test_micro_batches_of_any_size_give_the_same_gradient(micro_tokens):
             assert torch.allclose(a, b, rtol=1e-6, atol=1e-6 * scale)
 
 
+def test_gradient_checkpointing_changes_no_gradient():
+    plain = config(agents=2)
+    saving = config(agents=2, bases={"main": {"gradient_checkpointing": True}})
+    rows = rows_of(plain, discussions(plain, count=3))
+    one, _ = gradients_of_one_step(plain, rows, 100_000)
+    two, _ = gradients_of_one_step(saving, rows, 100_000)
+    for name in one:
+        for a, b in zip(one[name], two[name], strict=True):
+            assert torch.allclose(a, b, rtol=1e-6, atol=1e-8)
+
+
 def test_company_of_other_policies_does_not_change_a_gradient():
     run = config(agents=3)
     held = discussions(run, count=3)
