@@ -75,14 +75,15 @@ class Base:
         self.model.requires_grad_(False)
         self.model.eval()
         if config.gradient_checkpointing:
-            self.model.gradient_checkpointing_enable({"use_reentrant": False})
+            enable = getattr(self.model, "activation_checkpointing_enable", None)
+            (enable or self.model.gradient_checkpointing_enable)({"use_reentrant": False})
         self._checkpointed = [
             module
             for module in self.model.modules()
             if config.gradient_checkpointing and hasattr(module, "gradient_checkpointing")
         ]
         self.device = next(self.model.parameters()).device
-        self._decoder = self.model.get_decoder()
+        self.decoder = _decoder_of(self.model)
         self._check_head()
         shapes = [AdapterShape(p.rank, p.alpha, p.dropout) for p in policies.values()]
         self.stack = AdapterStack(self.model, shapes, self._targets(policies))
@@ -147,7 +148,7 @@ class Base:
         if attention_mask is not None:
             kwargs["attention_mask"] = attention_mask
             kwargs["position_ids"] = (attention_mask.cumsum(-1) - 1).clamp_min(0)
-        output: Tensor = self._decoder(**kwargs).last_hidden_state
+        output: Tensor = self.decoder(**kwargs).last_hidden_state
         return output
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -198,6 +199,16 @@ class Base:
                 digest.update(name.encode())
                 digest.update(weight.detach().cpu().reshape(-1).view(torch.uint8).numpy())
         return digest.hexdigest()
+
+
+def _decoder_of(model: Any) -> Any:
+    """The model without its output head."""
+    decoder = model.get_decoder()
+    if decoder is model:  # transformers found none by the model's prefix
+        decoder = getattr(model, "model", None)
+    if decoder is None:
+        raise ModelError(f"{type(model).__name__} does not show its decoder; choose another model")
+    return decoder
 
 
 class Policies:

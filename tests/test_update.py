@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 from small import EOS, config, discussions, policies, rewards
+from transformers.models.llama.modeling_llama import LlamaMLP
 
 from maporl_core.packing import Row, Span, pack, tabulate
 from maporl_core.types import RewardParts
@@ -87,12 +88,17 @@ def test_micro_batches_of_any_size_give_the_same_gradient(micro_tokens):
             assert torch.allclose(a, b, rtol=1e-6, atol=1e-6 * scale)
 
 
-def test_gradient_checkpointing_changes_no_gradient():
+def test_gradient_checkpointing_recomputes_and_changes_no_gradient(monkeypatch):
     plain = config(agents=2)
     saving = config(agents=2, bases={"main": {"gradient_checkpointing": True}})
     rows = rows_of(plain, discussions(plain, count=3))
     one, _ = gradients_of_one_step(plain, rows, 100_000)
+    forwards = []
+    original = LlamaMLP.forward
+    monkeypatch.setattr(LlamaMLP, "forward", lambda m, x: (forwards.append(1), original(m, x))[1])
     two, _ = gradients_of_one_step(saving, rows, 100_000)
+    # Per layer: two to check the head, two to measure (policy, base), one to train, one again.
+    assert len(forwards) == 2 * (2 + 2 + 1 + 1)
     for name in one:
         for a, b in zip(one[name], two[name], strict=True):
             assert torch.allclose(a, b, rtol=1e-6, atol=1e-8)
