@@ -56,7 +56,7 @@ $(VENV)/.venv-stamp:
 	@test -n "$(PYTHON)" || { \
 		echo "make: no Python 3.11 or newer found; install one, or name it: make run PYTHON=/path/to/python3" >&2; \
 		exit 1; }
-	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		echo "make: $(PYTHON) is not Python 3.11 or newer; name one that is: make run PYTHON=/path/to/python3" >&2; \
 		exit 1; }
 	@"$(PYTHON)" -c 'import venv, ensurepip' 2>/dev/null || { \

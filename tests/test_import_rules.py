@@ -54,11 +54,13 @@ STAGES = {
     "pocket": {"chat", "prompts", "tasks.pocket"},
     "models": {"pocket", "policy"},
     "adapter_files": {"lora", "policy"},
-    "run_state": {"adapter_files", "policy", "store.state_files", "update"},
+    "step_report": {"packing"},
+    "watch": {"discussion", "store"},
+    "run_state": {"adapter_files", "policy", "store", "update"},
 }
 """Stages: beside the leaves and their own package, only what is named."""
 
-COMPOSERS = {"assembly", "train", "evaluate", "debate", "doctor", "cli", "__main__"}
+COMPOSERS = {"assembly", "session", "train", "evaluate", "debate", "cli", "__main__"}
 """The pages that put stages together: any part of the core."""
 
 TUI_MAY_IMPORT = {"config", "types", "errors", "store.reader"}
