@@ -1,0 +1,122 @@
+"""Which dotted keys a run description has: what lies under a path, and the key that was meant.
+
+In: paths such as ("agents", 0, "role").  Out: sub-keys, types, suggestions.  Neighbours:
+``config`` is what is walked; ``config_errors`` and ``config_set`` ask.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from functools import cache
+from typing import Annotated, Any, Union
+
+from pydantic import BaseModel
+
+from maporl_core.config import RunConfig
+
+Path = Sequence[str | int]
+
+
+def dotted(path: Path) -> str:
+    """("agents", 0, "role") → "agents.0.role"."""
+    return ".".join(str(part) for part in path)
+
+
+def type_at(path: Path) -> Any:
+    """The annotation at a path, without ``Annotated``; None where there is no such key."""
+    found: Any = RunConfig
+    for part in path:
+        found = _step(found, part)
+        if found is None:
+            return None
+    return _bare(found)
+
+
+def keys_under(path: Path) -> tuple[str, ...]:
+    """Keys of the section at a path; empty if it is none, or its keys are free (``bases``)."""
+    found = _section(type_at(path))
+    return tuple(found.model_fields) if found is not None else ()
+
+
+def branches(annotation: Any) -> tuple[Any, ...]:
+    """What a union may be, None left out; a plain type alone."""
+    annotation = _bare(annotation)
+    if typing.get_origin(annotation) in (Union, types.UnionType):
+        return tuple(_bare(arg) for arg in typing.get_args(annotation) if arg is not types.NoneType)
+    return (annotation,)
+
+
+@cache
+def leaf_keys() -> tuple[str, ...]:
+    """Every dotted key that takes a value; "<name>" and "<n>" stand for free parts."""
+    return tuple(_leaves(RunConfig, ""))
+
+
+def suggestion(path: Path) -> str:
+    """What to write instead of an unknown key: the nearest sibling, else its namesake elsewhere."""
+    *parent, leaf = path
+    siblings = keys_under(parent)
+    word = str(leaf)
+    near = get_close_matches(word, siblings, n=1)
+    if near:
+        return f"did you mean {dotted([*parent, near[0]])}?"
+    namesakes = {key.rsplit(".", 1)[-1]: key for key in reversed(leaf_keys())}
+    near = get_close_matches(word, list(namesakes), n=1, cutoff=0.8)
+    if near:
+        return f"did you mean {namesakes[near[0]]}?"
+    where = f"[{dotted(parent)}]" if parent else "the top level"
+    return f"{where} has {', '.join(siblings)}"
+
+
+def _bare(annotation: Any) -> Any:
+    while typing.get_origin(annotation) is Annotated:
+        annotation = typing.get_args(annotation)[0]
+    return annotation
+
+
+def _section(annotation: Any) -> type[BaseModel] | None:
+    for branch in branches(annotation):
+        if isinstance(branch, type) and issubclass(branch, BaseModel):
+            return branch
+    return None
+
+
+def _step(annotation: Any, part: str | int) -> Any:
+    section = _section(annotation)
+    if section is not None:
+        field = section.model_fields.get(str(part))
+        return None if field is None else field.annotation
+    for branch in branches(annotation):
+        origin, args = typing.get_origin(branch), typing.get_args(branch)
+        if origin is dict and isinstance(part, str):
+            return args[1]
+        if origin is tuple and isinstance(part, int):
+            return args[0]
+    return Any if annotation is Any else None
+
+
+def _leaves(annotation: Any, path: str) -> Iterator[str]:
+    section = _section(annotation)
+    if section is not None:
+        for name, field in section.model_fields.items():
+            yield from _leaves(field.annotation, f"{path}.{name}" if path else name)
+        return
+    for branch in branches(annotation):
+        origin, args = typing.get_origin(branch), typing.get_args(branch)
+        if origin is dict and _section(args[1]) is not None:
+            yield from _leaves(args[1], f"{path}.<name>")
+            return
+        if origin is tuple and _section(args[0]) is not None:
+            yield from _leaves(args[0], f"{path}.<n>")
+            return
+    yield path
+
+
+def is_table(annotation: Any) -> bool:
+    """Whether a value of this type is a TOML table."""
+    if _section(annotation) is not None:
+        return True
+    return any(typing.get_origin(branch) in (dict, Mapping) for branch in branches(annotation))

@@ -1,0 +1,306 @@
+"""From a preset name or a TOML file and ``--set a.b=c`` to a RunConfig, and back to TOML.
+
+In: text from people.  Out: a frozen ``RunConfig``, or a ConfigError whose lines each name one key
+and say what to do.  Neighbours: ``config`` holds the model, ``config_errors`` words its
+complaints, ``config_set`` reads ``--set``; ``cli``, ``store`` and ``train`` call this.
+
+What a source may be: a word without "/" and without ".toml" is a preset, whatever lies in the
+current folder; everything else is a file.  A file may start with ``extends = "<preset or file>"``
+and give only what differs: tables merge key by key, lists are replaced whole.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from pydantic import ValidationError
+
+from maporl_core.config import RunConfig
+from maporl_core.config_errors import explain
+from maporl_core.config_set import apply_override
+from maporl_core.errors import ConfigError
+from maporl_core.plain_text import one_line
+
+DEFAULT_PRESET = "pocket"
+
+HARMLESS_KEYS: frozenset[str] = frozenset(
+    {
+        "name",
+        "train.steps",
+        "eval.every",
+        "checkpoint.every",
+        "checkpoint.keep",
+        "engine.max_batch",
+        "ppo.micro_tokens",
+        "ppo.max_bad_steps",
+        "ppo.mismatch_warn",
+    }
+)
+"""Keys that a resumed run may change: they decide when it stops, looks and saves, how much memory
+it takes, and when it warns, not what it learns."""
+
+_PRESETS = Path(__file__).parent / "presets"
+_MAX_BYTES = 1 << 20  # no run description is longer than this; a mistaken path may be
+
+
+@cache
+def preset_names() -> tuple[str, ...]:
+    """Names of the built-in presets, the default first."""
+    names = sorted(path.stem for path in _PRESETS.glob("*.toml"))
+    return tuple(sorted(names, key=lambda name: name != DEFAULT_PRESET))
+
+
+def preset_text(name: str) -> str:
+    """The TOML of a preset with its comments.  Raises ConfigError, naming the nearest one."""
+    if name not in preset_names():
+        raise ConfigError(_unknown_preset(name))
+    return (_PRESETS / f"{name}.toml").read_text(encoding="utf-8")
+
+
+def preset_summary(name: str) -> str:
+    """The first sentence of a preset's opening comment."""
+    words: list[str] = []
+    for line in preset_text(name).splitlines():
+        text = line.removeprefix("#").strip()
+        if not line.startswith("#") or not text:
+            break
+        words.append(text)
+    return re.split(r"(?<=\.)\s", " ".join(words), maxsplit=1)[0].rstrip(".")
+
+
+def load_config(
+    source: str | Path | None = None, overrides: Sequence[str] = (), *, name: str | None = None
+) -> RunConfig:
+    """The run that ``source`` and ``overrides`` ("a.b=c", in order) describe.
+
+    ``source`` None is the default preset; a Path is always a file.  A preset or file that sets no
+    ``name`` is named after itself; ``name`` given here wins over everything.  Raises ConfigError
+    with one line per fault (the first few).
+    """
+    source = DEFAULT_PRESET if source is None else source
+    data = _read(source, ())
+    data.setdefault("name", _default_name(source))
+    if name is not None:
+        data["name"] = name
+    for override in overrides:
+        apply_override(data, override)
+    return build_config(data)
+
+
+def build_config(data: Mapping[str, Any]) -> RunConfig:
+    """A RunConfig from plain tables, lists and values as TOML gives them; raises ConfigError."""
+    try:
+        return RunConfig.model_validate(dict(data))
+    except ValidationError as error:
+        raise ConfigError("\n".join(explain(error))) from None
+    except (OverflowError, RecursionError):
+        raise ConfigError("config: a value is too large or nested too deeply") from None
+
+
+def override_config(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
+    """``config`` with ``overrides`` ("a.b=c") applied; raises ConfigError as load_config does."""
+    data = plain(config)
+    for override in overrides:
+        apply_override(data, override)
+    return build_config(data)
+
+
+def config_warnings(config: RunConfig) -> list[str]:
+    """What is allowed but probably not meant, one line each."""
+    found: list[str] = []
+    spoken = config.resolved_policies()
+    for name in config.policies:
+        if name not in spoken:
+            found.append(
+                f"policies.{name}: no agent speaks with it; agents use {', '.join(spoken)}"
+            )
+    used = {policy.base for policy in spoken.values()}
+    for name in config.bases:
+        if name not in used:
+            found.append(f"bases.{name}: no policy stands on it")
+    if config.train.train_turns == "discussion" and config.discussion.turns == 1:
+        found.append(
+            "train.train_turns: 'discussion' trains turns 2 and later, but discussion.turns is 1; "
+            "nothing would be learned"
+        )
+    if config.eval.questions == 0 and config.train.steps > 0:
+        found.append("eval.questions: 0 measures nothing before and after training")
+    return found
+
+
+def parse_toml(text: str, origin: str) -> dict[str, Any]:
+    """Tables of a TOML text.  Raises ConfigError with ``origin``, the line number and the line."""
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(_syntax_error(text, origin, error)) from None
+
+
+def dump_toml(config: RunConfig) -> str:
+    """TOML that loads back to exactly ``config``; every key is written, None is left out.
+
+    Raises ConfigError for a value TOML cannot hold (only ``task.options`` made in code can).
+    """
+    try:
+        return tomlkit.dumps(plain(config))
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"task.options: cannot be written as TOML: {one_line(error)}") from None
+
+
+def plain(config: RunConfig) -> dict[str, Any]:
+    """A config as TOML's own types: tuples are lists, None is left out."""
+    table: dict[str, Any] = _plain(config.model_dump(mode="python"))
+    return table
+
+
+def config_diff(a: RunConfig, b: RunConfig) -> list[str]:
+    """Dotted keys whose values differ, sorted; a key on one side only counts."""
+    left, right = _flatten(plain(a)), _flatten(plain(b))
+    absent = object()
+    return sorted(
+        key
+        for key in left.keys() | right.keys()
+        if not _same(left.get(key, absent), right.get(key, absent))
+    )
+
+
+def check_resumable(stored: RunConfig, wanted: RunConfig) -> None:
+    """Raise ConfigError, naming the keys, where ``wanted`` cannot go on from a ``stored`` run."""
+    changed = [key for key in config_diff(stored, wanted) if key not in HARMLESS_KEYS]
+    if changed:
+        more = f" and {len(changed) - 6} more" if len(changed) > 6 else ""
+        raise ConfigError(
+            f"the run was made with other values of {', '.join(changed[:6])}{more}; a resumed run "
+            f"may change only {', '.join(sorted(HARMLESS_KEYS))}; start a new run for the rest"
+        )
+
+
+def _same(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and a == b
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _flatten(value: Any, path: str = "") -> dict[str, Any]:
+    """Dotted key → value; lists of tables by index, other lists whole."""
+    if isinstance(value, Mapping):  # an empty one is the same as none
+        items: list[tuple[str, Any]] = [(str(key), item) for key, item in value.items()]
+    elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
+        items = [(str(index), item) for index, item in enumerate(value)]
+    else:
+        return {path: value}
+    flat: dict[str, Any] = {}
+    for key, item in items:
+        flat |= _flatten(item, f"{path}.{key}" if path else key)
+    return flat
+
+
+# --- sources -----------------------------------------------------------------------------------
+
+
+def is_preset_word(source: str) -> bool:
+    """Whether ``source`` is read as a preset name rather than as a file."""
+    return "/" not in source and "\\" not in source and not source.endswith(".toml")
+
+
+def _default_name(source: str | Path) -> str:
+    stem = source if isinstance(source, str) and is_preset_word(source) else Path(source).stem
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", str(stem)).strip("-._")[:64]
+    return name or "run"
+
+
+def _read(source: str | Path, seen: tuple[str, ...]) -> dict[str, Any]:
+    """Tables of a source with everything it extends merged under it."""
+    if isinstance(source, str) and is_preset_word(source):
+        origin, folder = f"preset {source}", None
+        data = parse_toml(preset_text(source), origin)
+        identity = origin
+    else:
+        path = Path(source).expanduser()
+        origin, folder = one_line(path), path.parent
+        data = parse_toml(_read_file(path), origin)
+        identity = str(path.resolve())
+    parent = data.pop("extends", None)
+    if parent is None:
+        return data
+    if not isinstance(parent, str) or not parent:
+        raise ConfigError(f"{origin}: extends must be a preset name or the path of a file")
+    if identity in seen:
+        raise ConfigError(f"{origin}: extends goes round in a circle; remove one of the lines")
+    inherited = parent if folder is None or is_preset_word(parent) else folder / parent
+    base = _read(inherited, (*seen, identity))
+    base.pop("name", None)  # a run is named after what was asked for
+    return _merge(base, data)
+
+
+def _merge(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        below = merged.get(key)
+        if isinstance(below, dict) and isinstance(value, Mapping):
+            merged[key] = _merge(below, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _read_file(path: Path) -> str:
+    if path.is_dir():
+        inside = path / "config.toml"
+        hint = f"; its config is {one_line(inside)}" if inside.is_file() else ""
+        raise ConfigError(f"{one_line(path)} is a folder, not a TOML file{hint}")
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise ConfigError(
+            f"no file {one_line(path)}; give a TOML file or a preset: {', '.join(preset_names())}"
+        ) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a path"
+        raise ConfigError(f"cannot read {one_line(path)}: {reason}") from None
+    if len(raw) > _MAX_BYTES:
+        raise ConfigError(f"{one_line(path)} is over 1 MiB; a run description is a short TOML file")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{one_line(path)} line {line}: not UTF-8 text") from None
+
+
+def _unknown_preset(name: str) -> str:
+    if Path(name).is_dir():
+        hint = f"{one_line(name)} is a folder here; give a TOML file, or "
+    elif Path(name).is_file():
+        hint = f"to read the file of that name write ./{one_line(name)}; else "
+    else:
+        near = get_close_matches(name, preset_names(), n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+    return f"no preset {one_line(name)!r}; {hint}presets are: {', '.join(preset_names())}"
+
+
+def _syntax_error(text: str, origin: str, error: BaseException) -> str:
+    if isinstance(error, RecursionError):
+        return f"{origin}: nested too deeply"
+    message = str(error)
+    place = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", message)
+    if place is None:  # such as an integer of thousands of digits
+        return f"{origin}: {one_line(message)}"
+    lines = text.splitlines() or [""]
+    number = int(place[1]) if place[1] else len(lines)
+    # "\n" alone ends a TOML line; splitlines may know more ends.
+    line = ((text.split("\n")[number - 1 : number]) or [lines[-1]])[0]
+    return f"{origin} line {number}: {message[: place.start()]}: {one_line(line.strip())}"
