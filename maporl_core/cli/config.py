@@ -1,0 +1,126 @@
+"""``maporl config``: look at presets and files, resolve them, check them, print the schema.
+
+In: a preset or file and overrides.  Out: TOML, JSON or findings.  Neighbours: ``config_load``.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from maporl_core.cli.shared import (
+    JsonOption,
+    SetOption,
+    SourceArgument,
+    complete_preset,
+    examples,
+    show_help,
+)
+from maporl_core.cli.terminal import print_json, say
+from maporl_core.config import RunConfig
+from maporl_core.config_load import (
+    config_warnings,
+    dump_toml,
+    load_config,
+    plain,
+    preset_names,
+    preset_summary,
+    preset_text,
+)
+
+app = typer.Typer(
+    help="Show, check and explain run descriptions.",
+    invoke_without_command=True,
+    epilog=examples(
+        ("maporl config presets", "what comes built in"),
+        ("maporl config show gsm8k --set ppo.lr=1e-4", "every key of a run, resolved"),
+        ("maporl config check my.toml", "find mistakes before a run does"),
+    ),
+)
+
+
+@app.callback()
+def _root(context: typer.Context) -> None:
+    show_help(context)
+
+
+@app.command(
+    "show",
+    epilog=examples(
+        ("maporl config show", "the default preset, every key written out"),
+        ("maporl config show gsm8k > my.toml", "a file to start from"),
+        ("maporl config show pocket --set 'train.train_agents=[Ada]'", "with a change"),
+    ),
+)
+def show(
+    source: SourceArgument = None, overrides: SetOption = None, json: JsonOption = False
+) -> None:
+    """Print the resolved config: every key with the value a run would use."""
+    config = load_config(source, overrides or ())
+    if json:
+        print_json(plain(config))
+    else:
+        say(dump_toml(config).rstrip("\n"))
+
+
+@app.command(
+    "presets",
+    epilog=examples(
+        ("maporl config presets", "names and what they are for"),
+        ("maporl config presets gsm8k", "the text of one, with its comments"),
+    ),
+)
+def presets(
+    name: str | None = typer.Argument(
+        None, metavar="PRESET", help="Print this one.", autocompletion=complete_preset
+    ),
+    json: JsonOption = False,
+) -> None:
+    """List the built-in presets, or print one with its comments."""
+    if name is not None:
+        text = preset_text(name)
+        if json:
+            print_json({"name": name, "toml": text})
+        else:
+            say(text.rstrip("\n"))
+        return
+    found = {preset: preset_summary(preset) for preset in preset_names()}
+    if json:
+        print_json([{"name": preset, "summary": summary} for preset, summary in found.items()])
+        return
+    width = max(map(len, found))
+    for preset, summary in found.items():
+        say(f"{preset:<{width}}  {summary}")
+
+
+@app.command(
+    "schema",
+    epilog=examples(("maporl config schema > schema.json", "for editors that check TOML files")),
+)
+def schema() -> None:
+    """Print the JSON schema of a run description."""
+    print_json(RunConfig.model_json_schema())
+
+
+@app.command(
+    "check",
+    epilog=examples(
+        ("maporl config check my.toml", "exit code 0: fine, 2: not"),
+        ("maporl config check anli --set task.rounds=[4]", "says what is wrong"),
+    ),
+)
+def check(
+    source: SourceArgument = None, overrides: SetOption = None, json: JsonOption = False
+) -> None:
+    """Check a preset or file; exit code 2 and one line per mistake if it is wrong."""
+    config = load_config(source, overrides or ())
+    warnings = config_warnings(config)
+    if json:
+        print_json({"ok": True, "name": config.name, "warnings": warnings})
+        return
+    for warning in warnings:
+        say(f"warning: {warning}")
+    agents = ", ".join(agent.name for agent in config.agents)
+    say(
+        f"ok: {config.name}: {agents} discuss {config.task.name} for {config.discussion.turns} "
+        f"turns; {config.train.steps} steps of {config.train.problems_per_step} problems"
+    )

@@ -1,0 +1,211 @@
+"""``maporl debate``: put a question to the agents and watch them answer.
+
+In: a question (or the number of a held-out one) and whose agents.  Out: every message as it is
+written, with answer, score and reward; with ``--both`` before and after training side by side.
+Neighbours: ``debate.debate`` holds the discussion, ``discussions`` draws it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from maporl_core.cli.discussions import (
+    Writing,
+    discussion_json,
+    print_question,
+    print_rewards,
+    print_side_by_side,
+)
+from maporl_core.cli.lines import StageBar
+from maporl_core.cli.shared import (
+    DEFAULT_ROOT,
+    JsonOption,
+    RootOption,
+    SetOption,
+    complete_run,
+    examples,
+    given,
+    policy_state,
+    split_checkpoint,
+    stored_config,
+)
+from maporl_core.cli.terminal import err_console, out_console, plain, print_json
+from maporl_core.config_load import load_config, override_config
+from maporl_core.errors import ConfigError
+from maporl_core.store.checkpoint import list_checkpoints
+from maporl_core.store.paths import RunDir
+from maporl_core.store.reader import list_runs
+
+if TYPE_CHECKING:
+    from maporl_core.assembly import Assembly
+    from maporl_core.debate import Debate
+    from maporl_core.types import Problem
+
+TITLES = {"base": "untrained agents", "trained": "co-trained agents"}
+
+EXAMPLES = examples(
+    ("maporl debate", "the newest run's agents and a held-out question of its task"),
+    ("maporl debate --both --number 7", "before and after training, side by side"),
+    ('maporl debate "What is 12 + 30?" --gold 42 --run my-gsm8k', "your own question, scored"),
+    ("maporl debate --base", "the untrained agents; needs no run"),
+)
+
+
+def debate_command(
+    question: Annotated[
+        str | None,
+        typer.Argument(help="Your own question; without one, a held-out one.", show_default=False),
+    ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(
+            "--run",
+            metavar="RUN[/CHECKPOINT]",
+            help="Whose agents; default: the newest run with trained ones.",
+            autocompletion=complete_run,
+        ),
+    ] = None,
+    base: Annotated[bool, typer.Option("--base", help="Its untrained agents.")] = False,
+    both: Annotated[bool, typer.Option("--both", help="Untrained and trained ones.")] = False,
+    gold: Annotated[
+        str | None,
+        typer.Option("--gold", help="Answer to your question; without it nothing is scored."),
+    ] = None,
+    number: Annotated[
+        int, typer.Option("--number", min=1, help="Which held-out question, if you gave none.")
+    ] = 1,
+    overrides: SetOption = None,
+    temperature: Annotated[
+        float | None, typer.Option("--temperature", min=0.0, help="0: greedy; default: as the run.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Default: the run's.")] = None,
+    root: RootOption = DEFAULT_ROOT,
+    json: JsonOption = False,
+) -> None:
+    """Watch the agents discuss one question: text as it is written, scores and rewards after."""
+    if base and both:
+        raise ConfigError("--base and --both contradict each other; give one of them")
+    if gold is not None and question is None:
+        raise ConfigError("--gold belongs to a question of your own; give the question too")
+    found, checkpoint = _whose(root, run, base)
+    config = override_config(stored_config(found) if found else load_config(None), overrides or ())
+    states = ("base", "trained") if both else ("base",) if base else ("trained",)
+    with StageBar(err_console()) as bar:
+        if found is not None and run is None:
+            bar.log("info", f"run {found.name}")
+        bar.stage("loading libraries")
+        from maporl_core.assembly import assemble
+
+        assembly = assemble(config, bar)
+        if "trained" in states and found is not None:
+            from maporl_core.run_state import load_policy_state
+
+            load_policy_state(found, assembly.policies, checkpoint)
+        bar.pause()
+        problem = _problem(assembly, question, gold, number)
+        debates = _hold(
+            assembly,
+            problem,
+            states,
+            given(temperature, config.eval.temperature),
+            given(seed, config.seed),
+            quiet=json,
+        )
+    if json:
+        print_json(_as_json(found, problem, debates))
+
+
+def _whose(root: Path, run: str | None, base: bool) -> tuple[RunDir | None, str]:
+    """The run to ask and the name of its policy state; None: the default preset's base."""
+    if run is not None:
+        found, checkpoint = split_checkpoint(root, run)
+        if base and checkpoint is not None:
+            raise ConfigError(f"--base and checkpoint {checkpoint} contradict each other")
+        return found, policy_state(checkpoint)
+    for summary in sorted(list_runs(root), key=lambda s: s.created, reverse=True):
+        candidate = RunDir(root / summary.name)
+        if base or candidate.final.is_dir() or list_checkpoints(candidate):
+            return candidate, "trained"
+    if base:
+        return None, "base"
+    raise ConfigError(
+        f"{root} holds no run with trained agents; train some with: maporl run, or ask the "
+        "untrained ones with: maporl debate --base"
+    )
+
+
+def _problem(assembly: Assembly, question: str | None, gold: str | None, number: int) -> Problem:
+    from maporl_core.debate import question_of_ones_own
+
+    if question is not None:
+        return question_of_ones_own(assembly, question, gold)
+    task = assembly.config.task
+    size = assembly.task.size(task.eval_split)
+    if size is not None and number > size:
+        raise ConfigError(f"--number {number}: {task.name}/{task.eval_split} has {size} questions")
+    return assembly.task.problems(task.eval_split, number - 1, 1, assembly.config.seed)[0]
+
+
+def _hold(
+    assembly: Assembly,
+    problem: Problem,
+    states: tuple[str, ...],
+    temperature: float,
+    seed: int,
+    quiet: bool,
+) -> list[Debate]:
+    """One discussion per state, shown as it goes unless ``quiet``."""
+    from maporl_core.debate import debate
+
+    console = err_console() if quiet else out_console()
+    names = [speaker.name for speaker in assembly.speakers]
+    if not quiet:
+        print_question(console, problem.question, problem.gold)
+    debates = []
+    for state in states:
+        keep = not quiet and len(states) == 1
+        with Writing(console, names, TITLES[state], keep) as writing:
+            debates.append(
+                debate(
+                    assembly,
+                    problem,
+                    state,
+                    temperature=temperature,
+                    seed=seed,
+                    on_text=writing.heard if console.is_terminal else None,
+                    on_turn=writing.spoken,
+                )
+            )
+    if quiet:
+        return debates
+    if len(debates) == 2:
+        print_side_by_side(
+            console,
+            (TITLES[states[0]], TITLES[states[1]]),
+            (debates[0].discussion, debates[1].discussion),
+            (debates[0].rewards, debates[1].rewards),
+        )
+    elif debates[0].rewards is not None:
+        print_rewards(console, debates[0].discussion, debates[0].rewards)
+    if problem.gold is None:
+        console.print(plain("not scored: give the answer with --gold to see scores and rewards"))
+    return debates
+
+
+def _as_json(run: RunDir | None, problem: Problem, debates: list[Debate]) -> dict[str, Any]:
+    return {
+        "run": run.name if run else None,
+        "question": problem.question,
+        "gold": problem.gold,
+        "debates": [
+            {
+                "policy_state": debate.policy_state,
+                "stopped_early": debate.discussion.stopped_early,
+                "turns": discussion_json(debate.discussion, debate.rewards),
+            }
+            for debate in debates
+        ],
+    }

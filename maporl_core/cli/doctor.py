@@ -1,0 +1,126 @@
+"""``maporl doctor``: versions, devices, and whether a run would fit.
+
+In: a preset or file, or nothing.  Out: facts, a memory forecast, findings; exit code 4 when it will
+not run.  Neighbour: the ``doctor`` package collects, this prints.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from maporl_core.cli.lines import StageBar
+from maporl_core.cli.shared import (
+    DEFAULT_ROOT,
+    JsonOption,
+    RootOption,
+    SetOption,
+    SourceArgument,
+    examples,
+)
+from maporl_core.cli.terminal import bytes_text, err_console, out_console, plain, print_json
+from maporl_core.config_load import load_config
+from maporl_core.doctor import Report, examine
+from maporl_core.doctor.facts import OPTIONAL
+from maporl_core.errors import ModelError
+
+EXAMPLES = examples(
+    ("maporl doctor", "this machine"),
+    ("maporl doctor gsm8k", "would this preset run here, and in how much memory?"),
+    ("maporl doctor gsm8k --set engine.max_batch=64 --json", "with a change, for machines"),
+)
+
+
+def doctor_command(
+    source: SourceArgument = None,
+    overrides: SetOption = None,
+    root: RootOption = DEFAULT_ROOT,
+    json: JsonOption = False,
+) -> None:
+    """Check this machine, and for a preset or file forecast its memory. Exit code 4: not fit."""
+    config = load_config(source, overrides or ()) if source or overrides else None
+    with StageBar(err_console()) as bar:
+        bar.stage("looking at versions, devices and the hub")
+        report = examine(config, root)
+    if json:
+        print_json({"ok": report.ok, **_as_json(report)})
+    else:
+        _print(out_console(), report)
+    if not report.ok:
+        raise typer.Exit(ModelError.exit_code)
+
+
+def _print(console: Console, report: Report) -> None:
+    facts = Table.grid(padding=(0, 2))
+    for name, value in report.system.items():
+        facts.add_row(plain(name, "bold"), plain(value))
+    for name, version in report.versions.items():
+        missing = "not installed (optional)" if name in OPTIONAL else "missing"
+        facts.add_row(plain(name, "bold"), plain(version or missing, "" if version else "dim"))
+    for device in report.devices:
+        memory = f"{bytes_text(device.free)} free of {bytes_text(device.total)}"
+        facts.add_row(plain(device.kind, "bold"), plain(f"{device.name}, {memory}"))
+    disk = report.disk
+    facts.add_row(
+        plain("disk", "bold"),
+        plain(f"{bytes_text(disk.free)} free of {bytes_text(disk.total)} at {disk.path}"),
+    )
+    hub = report.hub
+    detail = f" ({hub.detail})" if hub.detail else ""
+    facts.add_row(plain("hub", "bold"), plain(f"{hub.endpoint}: {hub.state}{detail}"))
+    console.print(facts)
+    if report.forecast is not None and report.device is not None:
+        console.print()
+        console.print(_forecast_table(report))
+    for finding in report.findings:
+        style = "red" if finding.level == "error" else "yellow"
+        console.print(plain(f"{finding.level}: {finding.text}", style))
+    if report.ok:
+        console.print(plain("ready" if not report.findings else "ready, see the warnings", "green"))
+
+
+def _forecast_table(report: Report) -> Table:
+    forecast, device = report.forecast, report.device
+    assert forecast is not None
+    assert device is not None
+    rows = (
+        ("process" if device.kind == "cpu" else "CUDA context", forecast.overhead),
+        ("base weights", forecast.weights),
+        ("adapters, gradients, Adam", forecast.adapters),
+        ("rollout: keys and values", forecast.rollout),
+        ("update: activations, logits", forecast.update),
+        ("peak (larger of the two)", forecast.peak),
+        ("free now", device.free),
+        ("one checkpoint on disk", forecast.checkpoint),
+    )
+    table = Table.grid(padding=(0, 2))
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_row(plain(f"memory forecast on {device.kind}", "bold"), plain("about", "dim"))
+    for name, size in rows:
+        style = "bold" if name.startswith(("peak", "free")) else ""
+        table.add_row(plain(name, style), plain(bytes_text(size), style))
+    table.add_row(plain("longest conversation"), plain(f"{forecast.conversation} tokens"))
+    return table
+
+
+def _as_json(report: Report) -> dict[str, Any]:
+    return {
+        "system": report.system,
+        "versions": report.versions,
+        "devices": report.devices,
+        "disk": report.disk,
+        "hub": report.hub,
+        "device": report.device,
+        "forecast": None
+        if report.forecast is None
+        else {**_fields(report.forecast), "peak": report.forecast.peak},
+        "findings": report.findings,
+    }
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in record.__dataclass_fields__}

@@ -1,0 +1,122 @@
+"""The ``maporl`` command line: assembles the groups and turns failures into exit codes.
+
+In: the words of a command line.  Out: an exit code: 0 done, 2 wrong usage or config, 3 data,
+4 model or device, 5 store or disk, 130 interrupted after saving, 1 anything unforeseen.
+Neighbours: one module per command group beside this one.  Loads no torch: commands import what
+they need when they run.
+"""
+
+from __future__ import annotations
+
+import errno
+import shlex
+import sys
+import traceback
+from collections.abc import Sequence
+
+import typer
+
+from maporl_core import __version__
+from maporl_core.cli import config, debate, doctor, evaluate, run, runs
+from maporl_core.cli.shared import examples, show_help
+from maporl_core.cli.terminal import say, say_error
+from maporl_core.errors import Interrupted, MaporlError
+from maporl_core.plain_text import one_line
+
+app = typer.Typer(
+    name="maporl",
+    help="Co-train language-model agents that discuss: watch, measure and question them.",
+    epilog=examples(
+        ("maporl run", "co-train the built-in agents on this CPU, in minutes"),
+        ("maporl run gsm8k --set train.steps=20", "a preset with one key changed"),
+        ("maporl debate --both --run pocket", "before and after training, side by side"),
+        ("maporl doctor gsm8k", "will it run here, and in how much memory?"),
+    ),
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    invoke_without_command=True,
+)
+app.command("run", epilog=run.RUN_EXAMPLES)(run.run_command)
+app.command("resume", epilog=run.RESUME_EXAMPLES)(run.resume_command)
+app.command("eval", epilog=evaluate.EXAMPLES)(evaluate.eval_command)
+app.command("debate", epilog=debate.EXAMPLES)(debate.debate_command)
+app.add_typer(runs.app, name="runs")
+app.add_typer(config.app, name="config")
+app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor_command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        say(f"maporl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    context: typer.Context,
+    debug: bool = typer.Option(False, "--debug", help="Show the whole traceback of an error."),
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    # ``debug`` is read in ``main``: errors may come before and after this function runs.
+    del debug, version
+    show_help(context)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line; returns its exit code.  Errors are one line on stderr."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in _global_words(words)
+    try:
+        code = app(words, prog_name="maporl", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except KeyboardInterrupt:
+        say_error("interrupted")
+        return Interrupted.exit_code
+    except typer.Abort:
+        say_error("nothing done")
+        return 1
+    except MaporlError as error:
+        if debug:
+            traceback.print_exc()
+        say_error(f"maporl: {error}")
+        return error.exit_code
+    except Exception as error:  # noqa: BLE001 - the boundary: whatever is left becomes one line
+        if hasattr(error, "format_message"):  # Typer's own: a wrong option, a missing argument
+            return _usage_error(error)
+        if debug:
+            traceback.print_exc()
+        line, code = _explain(error, words)
+        say_error(line)
+        return code
+
+
+def _global_words(words: Sequence[str]) -> list[str]:
+    """Options before the command's name."""
+    first = next((i for i, word in enumerate(words) if not word.startswith("-")), len(words))
+    return list(words[:first])
+
+
+def _usage_error(error: Exception) -> int:
+    context = getattr(error, "ctx", None)
+    where = context.command_path if context is not None else "maporl"
+    message = one_line(error.format_message(), 400)  # type: ignore[attr-defined]
+    stop = "" if message.endswith((".", "?", "!")) else "."
+    say_error(f"maporl: {message}{stop} See: {where} --help")
+    return 2
+
+
+def _explain(error: Exception, words: Sequence[str]) -> tuple[str, int]:
+    """One line and an exit code for what no part of the project raised on purpose."""
+    text = one_line(error) or "no message"
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"maporl: the disk is full ({text}); free some space and try again", 5
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return (
+            f"maporl: out of memory ({text}); lower ppo.micro_tokens and engine.max_batch, "
+            "and see: maporl doctor",
+            4,
+        )
+    again = shlex.join(["maporl", "--debug", *words])
+    return f"maporl: unexpected {type(error).__name__}: {text}; for details run: {again}", 1

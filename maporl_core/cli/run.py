@@ -1,0 +1,231 @@
+"""``maporl run`` and ``maporl resume``: co-train, and say how far it is.
+
+In: a preset or file, or the name of a run.  Out: a trained run and its before/after table.
+Neighbours: ``train`` does the work; ``live`` and ``lines`` are the three ways to show it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from maporl_core.cli.lines import JsonLines, PlainLines
+from maporl_core.cli.live import LiveView
+from maporl_core.cli.shared import (
+    DEFAULT_ROOT,
+    JsonOption,
+    RootOption,
+    RunArgument,
+    SetOption,
+    SourceArgument,
+    examples,
+    free_name,
+    stored_config,
+)
+from maporl_core.cli.state import RunState
+from maporl_core.cli.terminal import out_console, say
+from maporl_core.config import RunConfig
+from maporl_core.config_load import (
+    check_resumable,
+    config_warnings,
+    dump_toml,
+    load_config,
+    override_config,
+)
+from maporl_core.errors import ConfigError, Interrupted, MaporlError, StoreError
+from maporl_core.store.checkpoint import list_checkpoints
+from maporl_core.store.failures import store_errors
+from maporl_core.store.paths import RunDir, remove_run
+from maporl_core.store.reader import StoreReader
+
+View: TypeAlias = LiveView | PlainLines | JsonLines
+
+RUN_EXAMPLES = examples(
+    ("maporl run", "the built-in agents, in minutes on a CPU"),
+    ("maporl run pocket --steps 20 --name quick", "shorter, under a name of its own"),
+    ("maporl run gsm8k --set ppo.lr=1e-4 --set task.path=data/gsm8k", "keys changed, local data"),
+    ("maporl run my.toml --json > log.jsonl", "one JSON object per line"),
+)
+RESUME_EXAMPLES = examples(
+    ("maporl resume pocket", "go on from the newest whole checkpoint"),
+    ("maporl resume pocket --set train.steps=200", "train a finished run further"),
+)
+
+
+def run_command(
+    source: SourceArgument = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", help="Name of the run; default: after the preset or file."),
+    ] = None,
+    overrides: SetOption = None,
+    steps: Annotated[
+        int | None, typer.Option("--steps", min=0, help="The same as --set train.steps=N.")
+    ] = None,
+    root: RootOption = DEFAULT_ROOT,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on with the run of that name if there is one already."),
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Co-train agents: discuss, score, pay, update; then compare with before training.
+
+    Everything is kept in a folder under --root. Ctrl-C saves a checkpoint first.
+    """
+    changes = list(overrides or ())
+    if steps is not None:
+        changes.append(f"train.steps={steps}")
+    config = load_config(source, changes, name=name)
+    own_name = name is not None or any(change.split("=")[0].strip() == "name" for change in changes)
+    existing = RunDir(root / config.name)
+    if resume and existing.database.is_file():
+        _resume(existing, config, json)
+        return
+    _train(*_create(root, config, own_name), json, fresh=True)
+
+
+def resume_command(
+    run: RunArgument,
+    overrides: SetOption = None,
+    root: RootOption = DEFAULT_ROOT,
+    json: JsonOption = False,
+) -> None:
+    """Go on with a run from its newest whole checkpoint, exactly where it was.
+
+    --set may change when it stops, evaluates and saves (train.steps, eval.every, …), not what it
+    learns.
+    """
+    found = RunDir.find(root, run)
+    _resume(found, override_config(stored_config(found), overrides or ()), json)
+
+
+def _create(root: Path, config: RunConfig, own_name: bool) -> tuple[RunDir, RunConfig]:
+    """The new run's folder, under a free name unless the user chose one."""
+    while True:
+        chosen = config
+        if not own_name:
+            chosen = config.model_copy(update={"name": free_name(root, config.name)})
+        try:
+            return RunDir.create(root, chosen.name, dump_toml(chosen)), chosen
+        except ConfigError:
+            # Another run may have taken the free name in this very moment.
+            if own_name or not (root / chosen.name).exists():
+                raise
+
+
+def _resume(run: RunDir, config: RunConfig, json: bool) -> None:
+    stored = stored_config(run)
+    check_resumable(stored, config)
+    done = max((entry.step for entry in list_checkpoints(run)), default=0)
+    if config.train.steps < done:
+        raise ConfigError(
+            f"train.steps: {config.train.steps} is fewer than the {done} steps that run "
+            f"{run.name!r} has done"
+        )
+    with StoreReader(run) as reader:
+        status = reader.status()
+    if status.state == "finished" and config.train.steps == done:
+        longer = f"maporl resume {shlex.quote(run.name)} --set train.steps={2 * max(done, 1)}"
+        if json:
+            JsonLines(RunState(done, config.discussion.turns)).emit(
+                "done", run=run.name, state="finished", steps=done
+            )
+        else:
+            say(f"run {run.name} is finished: {done} of {done} steps; to train on: {longer}")
+        return
+    if config != stored:
+        with run.lock(), store_errors("write", run.config):
+            part = run.config.with_suffix(".toml.new")
+            part.write_text(dump_toml(config), encoding="utf-8")
+            part.replace(run.config)
+    _train(run, config, json, fresh=False)
+
+
+def _train(run: RunDir, config: RunConfig, json: bool, fresh: bool) -> None:
+    view = _view(config, run, json)
+    with view, _told(view, run), _removed_if_it_never_began(run, fresh):
+        if isinstance(view, JsonLines):
+            view.emit("run", name=run.name, path=str(run.path), steps=config.train.steps)
+        for warning in config_warnings(config):
+            view.log("warning", warning)
+        view.stage("loading libraries")
+        from maporl_core.train import train
+
+        result = train(config, run, view, resume=not fresh)
+    if isinstance(view, JsonLines):
+        view.emit("done", run=run.name, state="finished", steps=result.steps, gain=result.gain)
+    else:
+        say("", *_what_next(run))
+
+
+def _view(config: RunConfig, run: RunDir, json: bool) -> View:
+    state = RunState(config.train.steps, config.discussion.turns)
+    if json:
+        return JsonLines(state)
+    console = out_console()
+    if not console.is_terminal or console.is_dumb_terminal:
+        return PlainLines(state, console)
+    agents = len(config.agents)
+    return LiveView(
+        state,
+        console,
+        title=f"maporl  {run.name}",
+        subtitle=f"{agents} agent{'s' * (agents != 1)} x {config.discussion.turns} turns on "
+        f"{config.task.name}, kept in {run.path}",
+    )
+
+
+@contextmanager
+def _told(view: View, run: RunDir) -> Iterator[None]:
+    """For machines, the end of a run that did not finish is an event too."""
+    try:
+        yield
+    except MaporlError as error:
+        if isinstance(view, JsonLines):
+            state = "interrupted" if isinstance(error, Interrupted) else "failed"
+            view.emit(
+                "done", run=run.name, state=state, error=str(error), exit_code=error.exit_code
+            )
+        raise
+
+
+@contextmanager
+def _removed_if_it_never_began(run: RunDir, fresh: bool) -> Iterator[None]:
+    """A new run whose data or models could not be loaded leaves no folder behind."""
+    try:
+        yield
+    except (Interrupted, StoreError):
+        raise
+    except (MaporlError, KeyboardInterrupt):
+        with suppress(StoreError):  # what went wrong first is what the user needs to read
+            if fresh and _is_empty(run):
+                remove_run(run)
+        raise
+
+
+def _is_empty(run: RunDir) -> bool:
+    with StoreReader(run) as reader:
+        return not (reader.status().step or reader.evaluations() or list_checkpoints(run))
+
+
+def _what_next(run: RunDir) -> list[str]:
+    """Commands that look at the finished run."""
+    name = shlex.quote(run.name)
+    where = (
+        "" if run.path.parent == DEFAULT_ROOT else f" --root {shlex.quote(str(run.path.parent))}"
+    )
+    return [
+        f"Kept in {run.path}. What next:",
+        f"  maporl debate --both --run {name}{where}",
+        "      the same question before and after training, side by side",
+        f"  maporl eval {name}{where} --questions 2000",
+        "      more questions, narrower intervals",
+        f"  maporl resume {name}{where} --set train.steps=N",
+        "      train on",
+    ]

@@ -1,0 +1,118 @@
+"""Evaluations as tables: accuracy per turn with intervals, before and after side by side.
+
+In: EvalSummary and PairedGain.  Out: Rich renderables that fit 80 columns.  Neighbours: ``live``
+and ``lines`` end a run with them, ``evaluate`` and ``runs`` print them.
+"""
+
+from __future__ import annotations
+
+import math
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from maporl_core.cli.terminal import NO_NUMBER, duration, percent, plain
+from maporl_core.types import EvalSummary, Interval, PairedGain
+
+_CHANGES = (
+    ("wrong→right", "corrected"),
+    ("right→wrong", "broken"),
+)
+_VERDICTS = ("others right", "others wrong", "others tied", "no others")
+
+
+def interval_text(interval: Interval) -> str:
+    """ "51.2% [49.0, 53.4]"."""
+    if not math.isfinite(interval.mean):
+        return NO_NUMBER
+    return f"{percent(interval.mean)} [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
+
+
+def points_text(interval: Interval) -> str:
+    """A difference of accuracies in percentage points: "+18.3 [+15.1, +21.4]"."""
+    if not math.isfinite(interval.mean):
+        return NO_NUMBER
+    return f"{100 * interval.mean:+.1f} [{100 * interval.low:+.1f}, {100 * interval.high:+.1f}]"
+
+
+def conditions(summary: EvalSummary) -> str:
+    """What was measured: "500 questions of pocket/test, temperature 1, seed 0"."""
+    how = "greedy" if summary.temperature == 0 else f"temperature {summary.temperature:g}"
+    return (
+        f"{summary.questions} questions of {summary.task}/{summary.split}, {how}, "
+        f"seed {summary.seed}"
+    )
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for position, column in enumerate(columns):
+        table.add_column(column, justify="left" if position == 0 else "right", no_wrap=True)
+    return table
+
+
+def gain_table(gain: PairedGain) -> RenderableType:
+    """Before, after and the paired gain per turn; the majority vote of the last turn below."""
+    table = _table("accuracy", "before training", "after training", "gain in points")
+    before, after = gain.before, gain.after
+    for turn, (old, new, plus) in enumerate(
+        zip(before.accuracy_T, after.accuracy_T, gain.gain_T, strict=True), 1
+    ):
+        clear = plus.low > 0 or plus.high < 0
+        style = ("green" if plus.low > 0 else "red") if clear else ""
+        table.add_row(
+            plain(f"turn {turn}"),
+            plain(interval_text(old)),
+            plain(interval_text(new)),
+            plain(points_text(plus), style),
+        )
+    if before.majority_T and after.majority_T:
+        table.add_row(
+            plain("vote, last turn"),
+            plain(interval_text(before.majority_T[-1])),
+            plain(interval_text(after.majority_T[-1])),
+            plain(""),
+        )
+    head = plain(f"On {conditions(after)}; 95% intervals over questions", "bold")
+    return Group(head, table)
+
+
+def summary_table(summary: EvalSummary) -> RenderableType:
+    """One evaluation: per turn accuracy, each agent's, vote, oracle and agreement."""
+    wide = len(summary.agents) <= 3
+    agents = summary.agents if wide else ()
+    table = _table("turn", "accuracy", *agents, "vote", "oracle", "agree")
+    for turn in range(len(summary.accuracy_T)):
+        of_agents = summary.accuracy_TA[turn] if wide else ()
+        table.add_row(
+            plain(turn + 1),
+            plain(interval_text(summary.accuracy_T[turn])),
+            *(plain(percent(value)) for value in of_agents),
+            plain(percent(summary.majority_T[turn].mean)),
+            plain(percent(summary.oracle_T[turn])),
+            plain(percent(summary.agreement_T[turn])),
+        )
+    head = plain(f"{summary.label} ({summary.policy_state}): {conditions(summary)}", "bold")
+    foot = plain(
+        f"no answer in {percent(summary.unparsable)} of messages, cut short "
+        f"{percent(summary.unfinished)}, took {duration(summary.seconds)}",
+        "dim",
+    )
+    changes = transitions_table(summary)
+    return Group(head, table, *([changes] if changes is not None else []), foot)
+
+
+def transitions_table(summary: EvalSummary) -> RenderableType | None:
+    """How answers changed from turn to turn, by what the others were; None if nothing did."""
+    counts = summary.transitions
+    known = [v for v in _VERDICTS if any(key.endswith(f"| {v}") for key in counts)]
+    if not known:
+        return None
+    table = _table("changes between turns", *known)
+    for change, word in _CHANGES:
+        table.add_row(
+            plain(f"{word} ({change})"),
+            *(plain(counts.get(f"{change} | {verdict}", 0)) for verdict in known),
+        )
+    return table

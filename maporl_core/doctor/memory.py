@@ -1,0 +1,165 @@
+"""How much memory a run will take, before it is started.
+
+In: a RunConfig, the shape of each base, and where it would run.  Out: bytes per part and the peak.
+Neighbours: ``shapes`` reads dimensions, ``doctor`` compares with what is there.  Pure; no torch.
+
+Symbols: N weights, s bytes per number (4 in fp32, 2 in bf16), H hidden width, K key/value width,
+M MLP width, V vocabulary, D layers, R the sum of the ranks of all policies on a base.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from maporl_core.config import RunConfig
+from maporl_core.doctor.shapes import ModelShape
+
+PROCESS_CPU = 900 << 20
+"""Resident memory of Python with torch and transformers loaded, before any model."""
+CONTEXT_CUDA = 700 << 20
+"""A CUDA context with its kernels, beside what torch allocates."""
+NF4_BYTES = 0.516
+"""Per weight: 4 bits, plus block scales quantised twice (8/64 + 32/(64·256) bits; QLoRA)."""
+ADAM_ARRAYS = 4
+"""Per trained weight in fp32: itself, its gradient and two moments."""
+CACHE_SHARE = 6
+"""The engine gives running rows and kept conversations 1/6 of the device's memory each."""
+LOGITS_AT_ONCE = 1 << 26
+"""Logits of one piece (token_logprobs.MAX_LOGITS); larger batches go in pieces."""
+LOGIT_COPIES = 4
+"""fp32 copies of a piece in the backward: logits, divided by T, softmax, gradient."""
+WORDS_OF_QUESTION = {"compact": 24, "standard": 220}
+"""Tokens of an opening prompt, by prompt style; GSM8K with its instruction is about 200."""
+WORDS_AROUND = {"compact": 4, "standard": 30}
+"""Tokens that introduce one message of another agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Bytes.  ``peak`` adds what is there all the time to the larger of rollout and update."""
+
+    weights: int
+    adapters: int  # with gradients, Adam moments and value heads
+    rollout: int  # keys and values
+    update: int  # activations and logits
+    overhead: int  # the process, or the CUDA context
+    checkpoint: int  # one checkpoint on disk
+    conversation: int  # tokens of one agent's whole conversation, at most
+
+    @property
+    def peak(self) -> int:
+        return self.overhead + self.weights + self.adapters + max(self.rollout, self.update)
+
+
+def forecast(
+    config: RunConfig, shapes: Mapping[str, ModelShape], device: str, total_memory: int
+) -> Forecast:
+    """Sums over the bases that some policy stands on.
+
+    ``shapes`` by base name; ``device`` "cpu" or "cuda"; ``total_memory`` of that device in bytes,
+    which bounds the engine's caches.  Dense Llama-like models; about 20% either way.
+    """
+    policies = config.resolved_policies()
+    speakers = config.agent_policies()
+    parts = [0, 0, 0, 0]
+    longest = trained = 0
+    for name in dict.fromkeys(policy.base for policy in policies.values()):
+        shape, number = shapes[name], number_bytes(config, name, device)
+        own = [key for key, policy in policies.items() if policy.base == name]
+        length = min(conversation_tokens(config), shape.context)
+        longest = max(longest, length)
+        seats = sum(speaker in own for speaker in speakers)
+        weights = sum(adapter_weights(config, shape, key) for key in own)
+        trained += weights
+        rank = sum(policies[key].rank for key in own)
+        parts[0] += weight_bytes(shape, number, config.bases[name].quantize == "4bit")
+        parts[1] += 4 * ADAM_ARRAYS * weights
+        parts[2] += cache_bytes(config, shape, seats, length, number, total_memory)
+        # Bases are updated one after the other.
+        parts[3] = max(parts[3], update_bytes(config, shape, rank, length, number))
+    overhead = CONTEXT_CUDA if device == "cuda" else PROCESS_CPU
+    return Forecast(
+        weights=parts[0],
+        adapters=parts[1],
+        rollout=parts[2],
+        update=parts[3],
+        overhead=overhead,
+        checkpoint=4 * (ADAM_ARRAYS - 1) * trained,
+        conversation=longest,
+    )
+
+
+def number_bytes(config: RunConfig, base: str, device: str) -> int:
+    """s: 2 for bf16 and 4-bit bases, 4 for fp32; "auto" is bf16 on CUDA."""
+    dtype = config.bases[base].dtype
+    if dtype == "auto":
+        return 2 if device == "cuda" else 4
+    return 2 if dtype == "bfloat16" else 4
+
+
+def weight_bytes(shape: ModelShape, number: int, four_bit: bool) -> int:
+    """N·s; with 4-bit loading the decoder's linear layers take 0.516 bytes per weight."""
+    if not four_bit:
+        return shape.parameters * number
+    rest = shape.parameters - shape.linear_parameters
+    return round(shape.linear_parameters * NF4_BYTES) + rest * number
+
+
+def adapter_weights(config: RunConfig, shape: ModelShape, policy: str) -> int:
+    """D · Σ r·(in + out) over the target layers, plus the value head's H + 1."""
+    found = config.resolved_policies()[policy]
+    targets = found.target_modules
+    per_layer = sum(
+        found.rank * (wide + out)
+        for name, wide, out in shape.linears
+        if targets == "all-linear" or name in targets
+    )
+    return shape.layers * per_layer + shape.hidden + 1
+
+
+def conversation_tokens(config: RunConfig) -> int:
+    """Opening + T messages + what is read of A−1 others before turns 2 … T, at most the window."""
+    discussion = config.discussion
+    others = len(config.agents) - 1
+    message = discussion.max_new_tokens
+    read = (others * (message + WORDS_AROUND[discussion.style])) + WORDS_AROUND[discussion.style]
+    tokens = (
+        WORDS_OF_QUESTION[discussion.style]
+        + discussion.turns * message
+        + (discussion.turns - 1) * read
+    )
+    return min(tokens, discussion.max_context or tokens)
+
+
+def cache_bytes(
+    config: RunConfig, shape: ModelShape, seats: int, length: int, number: int, total_memory: int
+) -> int:
+    """2·D·K·s per token for the running rows, and again for the conversations that wait.
+
+    Rows: as many problems as fit ``engine.max_batch`` with all agents, times the agents of this
+    base; evaluation asks more questions, but no more rows.  Each half is bounded by the engine.
+    """
+    agents = len(config.agents)
+    problems = max(1, config.engine.max_batch // agents)
+    asked = max(config.train.problems_per_step, config.eval.questions)
+    rows = min(problems, asked) * seats
+    half = rows * length * 2 * shape.layers * shape.key_value * number
+    return 2 * min(half, total_memory // CACHE_SHARE)
+
+
+def update_bytes(config: RunConfig, shape: ModelShape, rank: int, length: int, number: int) -> int:
+    """Activations kept for the backward, plus logits, of one micro-batch of B tokens.
+
+    Per token and layer s·(4H + 2Q + 2K + 4M) + 4·R per linear layer, in bf16 another 4·H for the
+    norms' fp32 copies: the sizes of the tensors autograd saves in a Llama layer with frozen
+    weights (tests/test_doctor.py counts them).  Logits: 4 copies of 4·V bytes for the tokens of
+    one piece.
+    """
+    tokens = max(config.ppo.micro_tokens, length)
+    wide = 4 * shape.hidden + 2 * shape.query + 2 * shape.key_value + 4 * shape.mlp
+    layer = number * wide + 4 * rank * len(shape.linears)
+    if number == 2:
+        layer += 4 * shape.hidden
+    piece = min(tokens, max(1, LOGITS_AT_ONCE // shape.vocabulary))
+    return tokens * shape.layers * layer + LOGIT_COPIES * 4 * shape.vocabulary * piece
