@@ -1,0 +1,64 @@
+"""Names to tasks: the one place that knows them all.
+
+In: the ``[task]`` section of the config.  Out: a ``Task``, its data loaded.  Each task's own module
+is imported when it is asked for, so that nobody waits for libraries of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from maporl_core.config import TaskConfig
+from maporl_core.errors import ConfigError
+from maporl_core.tasks.base import Task
+
+_TASKS: Mapping[str, str] = {
+    "pocket": "little word problems with one smudged number, for the built-in agents",
+    "gsm8k": "grade-school maths word problems (hub or local copy)",
+    "tinygsm": "synthetic word problems answered by small programs (hub or local copy)",
+    "anli": "adversarial natural-language inference, rounds 1-3 (hub or local copy)",
+    "jsonl": "your own questions and answers, from a file",
+    "gym:<name>": "endless problems of a reasoning-gym generator (extra: tasks)",
+}
+
+
+def available_tasks() -> dict[str, str]:
+    """Task names, as ``task.name`` takes them, with one line about each."""
+    return dict(_TASKS)
+
+
+def make_task(config: TaskConfig) -> Task:
+    """The task a config names, with its data loaded.
+
+    Raises ConfigError for an unknown name, suggesting the nearest, and DataError for data that
+    cannot be had or read.
+    """
+    name = config.name
+    if name == "pocket":
+        from maporl_core.tasks.pocket import PocketTask
+
+        return PocketTask()
+    if name == "gsm8k":
+        from maporl_core.tasks import gsm8k
+
+        return gsm8k.load(config)
+    if name == "tinygsm":
+        from maporl_core.tasks import tinygsm
+
+        return tinygsm.load(config)
+    if name == "anli":
+        from maporl_core.tasks import anli
+
+        return anli.load(config)
+    if name == "jsonl":
+        from maporl_core.tasks import jsonl
+
+        return jsonl.load(config)
+    if name == "gym" or name.startswith("gym:"):
+        from maporl_core.tasks import gym
+
+        return gym.load(config)
+    near = get_close_matches(name, _TASKS, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_TASKS)}"
+    raise ConfigError(f"task.name: unknown task {name!r}; {hint}")

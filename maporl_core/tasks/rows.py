@@ -1,0 +1,208 @@
+"""Rows of local data files: JSON lines and Parquet, with file and line in every complaint.
+
+In: a file or folder.  Out: ``Row`` records in file order; numbers keep the spelling they have in
+the file (``NumberText``), strings stay strings.  Neighbours: the tasks turn rows into problems
+and report bad ones to a ``Tally``, which stops with a DataError or counts them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from maporl_core.errors import DataError
+from maporl_core.plain_text import one_line
+
+SUFFIXES = (".jsonl", ".ndjson", ".json", ".parquet")
+_SUBFOLDERS = ("", "main", "data", "plain_text")  # where copies of hub repositories keep files
+
+
+class NumberText(str):
+    """A JSON number exactly as the file spells it: "2", "1.50", "1e-7"."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """``number`` counts the rows of a file from 0, bad ones included; ``where`` is for people."""
+
+    number: int
+    where: str
+    values: Mapping[str, Any]
+
+
+class BadRow(ValueError):
+    """A row that cannot be used: ``reason`` groups it in counts, the message says more."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass
+class Tally:
+    """Counts the rows that are left out, by reason.
+
+    ``skip`` decides about unreadable rows: left out and counted, or a DataError at the first.
+    """
+
+    skip: bool = False
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def drop(self, reason: str) -> None:
+        """A row that this task never uses, such as one without a gold label."""
+        self.counts[reason] += 1
+
+    def bad(self, where: str, error: BadRow) -> None:
+        """An unreadable row.  Raises DataError unless such rows are to be skipped."""
+        if not self.skip:
+            raise DataError(
+                f"{where}: {one_line(error)}; mend it, or leave such rows out with "
+                "--set task.skip_bad_rows=true"
+            ) from error
+        self.counts[error.reason] += 1
+
+
+def read_rows(path: Path, tally: Tally) -> Iterator[Row]:
+    """All rows of one file; unreadable ones go to ``tally``.
+
+    Raises DataError when the file cannot be read at all.
+    """
+    try:
+        if path.suffix == ".parquet":
+            yield from _parquet_rows(path)
+        else:
+            yield from _json_rows(path, tally)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+def _json_rows(path: Path, tally: Tally) -> Iterator[Row]:
+    # Lines are split at \n only: other line ends may stand inside strings.
+    with path.open("rb") as lines:
+        number = 0
+        for line_number, raw in enumerate(lines, start=1):
+            if line_number == 1:
+                if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+                    raise DataError(f"{path}: is UTF-16 text; save it as UTF-8")
+                raw = raw.removeprefix(b"\xef\xbb\xbf")
+            if not raw.strip():
+                continue
+            where = f"{path}, line {line_number}"
+            try:
+                yield Row(number, where, _parse(raw))
+            except BadRow as error:
+                tally.bad(where, error)
+            number += 1
+
+
+def _parse(raw: bytes) -> dict[str, Any]:
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadRow("not UTF-8", f"is not UTF-8 text (byte {error.start + 1})") from error
+    try:
+        values = json.loads(
+            text, parse_float=NumberText, parse_int=NumberText, parse_constant=_no_constant
+        )
+    except json.JSONDecodeError as error:
+        torn = "" if raw.endswith(b"\n") else " and ends without a line end; was it torn off?"
+        raise BadRow(
+            "not JSON", f"is not a JSON object ({error.msg}, column {error.colno}){torn}"
+        ) from error
+    except RecursionError as error:
+        raise BadRow("not JSON", "is nested too deeply") from error
+    if not isinstance(values, dict):
+        raise BadRow(
+            "not an object", f"holds a JSON {_json_type(values)}, not an object of keys and values"
+        )
+    return values
+
+
+def _no_constant(name: str) -> Any:
+    raise BadRow("not JSON", f"holds {name}, which is no JSON number")
+
+
+def _parquet_rows(path: Path) -> Iterator[Row]:
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path) as file:
+            number = 0
+            for batch in file.iter_batches():
+                for values in batch.to_pylist():
+                    yield Row(number, f"{path}, row {number + 1}", values)
+                    number += 1
+    except pyarrow.ArrowException as error:
+        raise DataError(f"{path}: is no readable Parquet file ({one_line(error)})") from error
+
+
+def text_of(values: Mapping[str, Any], key: str, setting: str = "") -> str:
+    """A non-empty text under ``key``.  Raises BadRow for anything else.
+
+    ``setting`` is the config key that names ``key``, where there is one.
+    """
+    value = values.get(key)
+    if key not in values:
+        raise missing_key(values, key, setting)
+    if not isinstance(value, str) or isinstance(value, NumberText):
+        raise BadRow(f"bad {key}", f"{key!r} is a {_json_type(value)}, not text")
+    if not value.strip():
+        raise BadRow(f"empty {key}", f"{key!r} is empty")
+    return value
+
+
+def missing_key(values: Mapping[str, Any], key: str, setting: str = "") -> BadRow:
+    """The error for a row without ``key``."""
+    there = ", ".join(map(repr, values)) or "no keys"
+    hint = f" (see {setting})" if setting else ""
+    return BadRow(f"no {key}", f"has no {key!r}; it has {there}{hint}")
+
+
+def _json_type(value: Any) -> str:
+    if isinstance(value, NumberText | int | float) and not isinstance(value, bool):
+        return "number"
+    names = {type(None): "null", bool: "truth value", list: "list", dict: "table", str: "text"}
+    return names.get(type(value), type(value).__name__)
+
+
+# --- finding files ----------------------------------------------------------------------------
+
+
+def local_path(path: str) -> Path:
+    """The file or folder.  Raises DataError when there is none."""
+    found = Path(path).expanduser()
+    if not found.exists():
+        raise DataError(f"{found}: no such file or folder (task.path)")
+    return found
+
+
+def split_files(folder: Path, split: str) -> list[Path]:
+    """Files of one split: split.jsonl, split.parquet, split-00000-of-00002.parquet and the like.
+
+    Looked for in the folder, then in the folders that copies of hub repositories use.
+    """
+    for sub in _SUBFOLDERS:
+        here = folder / sub
+        if not here.is_dir():
+            continue
+        for suffix in SUFFIXES:
+            whole = here / f"{split}{suffix}"
+            if whole.is_file():
+                return [whole]
+            if shards := sorted(here.glob(f"{split}-*-of-*{suffix}")):
+                return shards
+    return []
+
+
+def nothing_found(folder: Path, wanted: str) -> DataError:
+    """The error for a folder without the files that a task looks for."""
+    there = sorted(entry.name for entry in folder.iterdir())
+    shown = ", ".join(there[:8]) + (", …" if len(there) > 8 else "")
+    return DataError(f"{folder}: holds no {wanted}; it holds {shown or 'nothing'}")
