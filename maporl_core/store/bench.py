@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from maporl_core.store.database import open_for_writing, transaction
 from maporl_core.store.metric_rows import insert_metrics
@@ -56,6 +57,35 @@ _SENTENCE = (
 )
 _WORDS = _SENTENCE.split()
 _RARE = "xylophone"
+
+
+def bench_store(
+    root: Path,
+    messages: int = 1_000_000,
+    steps: int = 100_000,
+    repeats: int = 5,
+    on_messages: OnMessages | None = None,
+) -> dict[str, Any]:
+    """Build both stores below ``root`` and measure them; everything in the answer fits into JSON.
+
+    ``figures`` and ``limits`` are seconds; ``too_slow`` names the actions over their limit.
+    """
+    start = time.perf_counter()
+    run = build_store(root, messages, on_messages=on_messages)
+    built = time.perf_counter() - start
+    charts = RunDir.create(root, "bench-charts", "# built for measuring\n")
+    build_series(charts, steps)
+    figures = {**measure_store(run, repeats), **measure_charts(charts, repeats)}
+    return {
+        "messages": messages,
+        "steps": steps,
+        "bytes": run.database.stat().st_size,
+        "build_seconds": built,
+        "messages_per_second": messages / built,
+        "figures": figures,
+        "limits": LIMITS,
+        "too_slow": too_slow(figures),
+    }
 
 
 def build_store(

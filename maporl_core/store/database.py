@@ -9,6 +9,8 @@ memory, which network file systems lack; a store there uses a rollback journal.
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import sqlite3
 import tempfile
@@ -59,15 +61,20 @@ def create_database(path: Path, meta: Mapping[str, str]) -> None:
     """Make a new store holding ``meta``; leaves one self-contained file behind."""
     connection = sqlite3.connect(path, isolation_level=None)
     try:
+        _set_journal(connection, network_file_system(path) is not None)
         create_tables(connection)
         facts = {"state": "new", "created": repr(time.time()), **meta}
         connection.executemany("INSERT INTO meta VALUES (?, ?)", facts.items())
+        connection.execute("COMMIT")
     finally:
         connection.close()
 
 
 def is_store(path: Path) -> bool:
-    """True for a file whose head is that of a maporl store, even if the rest is damaged."""
+    """True for a file whose head is that of a maporl store, even if the rest is damaged.
+
+    Not for a store that this process has open: closing a second handle drops SQLite's file locks.
+    """
     try:
         with path.open("rb") as file:
             head = file.read(72)
@@ -80,6 +87,9 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
     """An existing store, migrated if it is older.  Raises StoreError otherwise."""
     with store_errors("open", path):
         _must_exist(path)
+        if not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+            # SQLite would open it all the same and complain at the first write.
+            raise PermissionError(errno.EACCES, "not writable")
         connection = _connect(path, "mode=rw", WRITE_PATIENCE)
         try:
             stored_version(connection, path)

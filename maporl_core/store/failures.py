@@ -22,7 +22,7 @@ _SQLITE_REASONS = {
     "SQLITE_NOTADB": "it is not a maporl store: name the folder of a run",
     "SQLITE_CORRUPT": "the file is damaged: restore run.db from a copy or remove the run",
     "SQLITE_READONLY": "the file or folder is read-only: change its permissions or copy the run",
-    "SQLITE_CANTOPEN": "it cannot be opened: check that the folder exists and is readable",
+    "SQLITE_CANTOPEN": "check that its folder is there and that you may read and write it",
     "SQLITE_PERM": "permission denied: check who owns the folder",
     "SQLITE_IOERR": "the disk reports an error: check the disk or the mount",
     "SQLITE_TOOBIG": "a text is longer than a store can hold (1 GB)",
