@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -19,6 +22,7 @@ from store_samples import new_run, ordinary_user, paid
 from maporl_core.errors import ConfigError, StoreError
 from maporl_core.store import schema
 from maporl_core.store.database import is_store, network_file_system, open_for_writing
+from maporl_core.store.lock import HEARTBEAT_LIMIT, holder
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import RequestWriter, StoreReader
 from maporl_core.store.writer import StoreWriter
@@ -213,6 +217,43 @@ while time.time() < end:
             assert lock.held
     looker.kill()
     assert looker.communicate()[1] == ""
+
+
+def test_where_the_file_system_has_no_locks_the_note_of_a_living_trainer_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unsupported(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", unsupported)
+    run = new_run(tmp_path)
+    assert holder(run.lock_file) is None
+    sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    note = {"pid": sleeper.pid, "host": socket.gethostname(), "since": 0.0}
+    run.lock_file.write_text(json.dumps(note))
+    try:
+        found = holder(run.lock_file)
+        assert found is not None
+        assert found.pid == sleeper.pid
+        with pytest.raises(StoreError, match=f"process {sleeper.pid} on"):
+            run.lock().acquire()
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+    assert holder(run.lock_file) is None
+    with run.lock() as lock:
+        assert lock.held
+
+
+def test_a_trainer_on_another_machine_lives_as_long_as_its_heartbeat(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    run.lock_file.write_text(json.dumps({"pid": 1, "host": "far-away", "since": 0.0}))
+    found = holder(run.lock_file)
+    assert found is not None
+    assert (found.pid, found.host) == (1, "far-away")
+    old = time.time() - HEARTBEAT_LIMIT - 1
+    os.utime(run.lock_file, (old, old))
+    assert holder(run.lock_file) is None
 
 
 def test_status_follows_the_trainer_not_only_its_words(tmp_path: Path) -> None:
