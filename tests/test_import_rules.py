@@ -56,6 +56,7 @@ STAGES = {
     "adapter_files": {"lora", "policy"},
     "step_report": {"packing"},
     "watch": {"discussion", "store"},
+    "doctor": {"config_load", "pocket"},
     "run_state": {"adapter_files", "policy", "store", "update"},
 }
 """Stages: beside the leaves and their own package, only what is named."""

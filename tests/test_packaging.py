@@ -33,8 +33,7 @@ INSTALLED_BY_MAKE = [
 ]
 
 PULLED_IN = {
-    "accelerate": "transformers loads quantised models with it",
-    "gguf": "transformers reads .gguf files with it",
+    "accelerate": "transformers places a model on its device with it",
 }
 """Declared though no module imports them, and why."""
 

@@ -131,17 +131,15 @@ def check_command(line: str) -> None:
     """Raise what the command line would raise before it does anything."""
     words = shlex.split(line)[1:]
     command: Any = typer.main.get_command(app)
-    context = command.make_context("maporl", list(words))
-    while getattr(command, "commands", None):
-        words = [*context.protected_args, *context.args]
-        if not words:
-            return
-        command = command.commands[words[0]]
-        context = command.make_context(words[0], words[1:], parent=context)
-    overrides = context.params.get("overrides") or ()
+    while hasattr(command, "commands") and words and not words[0].startswith("-"):
+        command = command.commands[words.pop(0)]
+    try:
+        context = command.make_context(command.name, words)
+    except typer.Exit:  # --help, --version
+        return
     source = context.params.get("source")
     own_file = source is not None and source not in preset_names()
-    load_config("pocket" if own_file else source, overrides)
+    load_config("pocket" if own_file else source, context.params.get("overrides") or ())
 
 
 COMMANDS = [(page, line) for page in PAGES for line in command_lines(page)]
