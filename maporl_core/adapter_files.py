@@ -114,7 +114,7 @@ def _target_modules(policy: Policy) -> list[str]:
 
 
 def _to_peft(adapter: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """ "<layer>.lora_B" [r, out] becomes PEFT's "….lora_B.weight" [out, r]."""
+    """Our "<layer>.lora_B" [r, out] becomes PEFT's "….lora_B.weight" [out, r]."""
     tensors = {}
     for name, view in adapter.items():
         weight = view.detach().cpu()

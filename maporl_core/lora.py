@@ -22,6 +22,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -60,6 +61,7 @@ class Router:
         self._drops = any(shape.dropout > 0.0 for shape in shapes)
         self.gate: Tensor | None = None  # [B, R]
         self.keep: Tensor | None = None  # [B]: chance that an input survives dropout
+        self.tokens = 0  # B · L of the running forward
 
     @contextmanager
     def route(self, rows: Tensor | None, training: bool = False) -> Iterator[None]:
@@ -95,16 +97,20 @@ class StackedLoRALinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         y: Tensor = self.base_layer(x)
-        gate = self.router.gate
+        gate, keep = self.router.gate, self.router.keep
         if gate is None:
             return y
-        if x.shape[0] != gate.shape[0]:
+        if not isinstance(y, Tensor):
             raise ModelError(
-                f"this model reshapes its batch before a linear layer ({x.shape[0]} rows for "
-                f"{gate.shape[0]}); set target_modules to layers that see the whole batch"
+                f"a {type(self.base_layer).__name__} gives more than one tensor and cannot be "
+                "adapted; set target_modules to other layers"
             )
-        if self.router.keep is not None:
-            keep = _per_row(self.router.keep, x).expand(x.shape)
+        if x.shape[0] != gate.shape[0]:
+            tokens = self._tokens_per_row(x, len(gate))
+            gate = gate.repeat_interleave(tokens, 0)
+            keep = None if keep is None else keep.repeat_interleave(tokens)
+        if keep is not None:
+            keep = _per_row(keep, x).expand(x.shape)
             x = x * (torch.bernoulli(keep) / keep)
         hidden = torch.matmul(x, self.lora_a.to(x.dtype).t())
         hidden = hidden * _per_row(gate, hidden)
@@ -112,6 +118,24 @@ class StackedLoRALinear(nn.Module):
             y.flatten(0, -2), hidden.flatten(0, -2).to(y.dtype), self.lora_b.to(y.dtype)
         )
         return flat.view(y.shape)
+
+    def _tokens_per_row(self, x: Tensor, rows: int) -> int:
+        """L, where the model has flattened [B, L, in] to [B · L, in]."""
+        if x.dim() == 2 and x.shape[0] == self.router.tokens:
+            return x.shape[0] // rows
+        raise ModelError(
+            f"this model reshapes its batch before a linear layer ({x.shape[0]} rows for "
+            f"{rows}); set target_modules to layers that see the whole batch"
+        )
+
+    @property
+    def weight(self) -> Tensor:
+        """The base layer's: some models look at it, as with PEFT's layers."""
+        return self.base_layer.weight  # type: ignore[return-value]
+
+    @property
+    def bias(self) -> Tensor | None:
+        return self.base_layer.bias  # type: ignore[return-value]
 
 
 def _per_row(values: Tensor, x: Tensor) -> Tensor:
@@ -172,6 +196,7 @@ class AdapterStack:
         device = next(model.parameters()).device
         self.router = Router(shapes, device)
         self.layers: dict[str, StackedLoRALinear] = {}
+        model.get_input_embeddings().register_forward_hook(self._count_tokens)  # type: ignore[operator]
         for name in targets:
             parent_name, _, leaf = name.rpartition(".")
             parent = model.get_submodule(parent_name) if parent_name else model
@@ -182,6 +207,9 @@ class AdapterStack:
             # Kept for the whole run, so that views of the gradient can be bound once.
             layer.lora_a.grad = torch.zeros_like(layer.lora_a)
             layer.lora_b.grad = torch.zeros_like(layer.lora_b)
+
+    def _count_tokens(self, _module: nn.Module, inputs: tuple[Any, ...], _output: Any) -> None:
+        self.router.tokens = inputs[0].numel()
 
     def views(self, index: int) -> dict[str, nn.Parameter]:
         """Policy ``index``'s own weights as parameters that share the stack's memory.

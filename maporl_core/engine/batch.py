@@ -40,6 +40,11 @@ class Row:
     logprobs: list[float] = field(default_factory=list)
 
     @property
+    def most(self) -> int:
+        """Tokens of prompt and completion that it may come to."""
+        return len(self.prompt) + self.limit
+
+    @property
     def length(self) -> int:
         """Tokens that were fed to the model: the last one drawn is not."""
         return len(self.prompt) + max(len(self.ids) - 1, 0)

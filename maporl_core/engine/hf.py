@@ -24,7 +24,7 @@ from maporl_core.engine.base import Completion, OnTokens, Request, Sampling
 from maporl_core.engine.batch import Batch, LibraryBatch, OwnBatch, Row, fill_holes
 from maporl_core.engine.cache import CacheShape, Kept
 from maporl_core.engine.model import BaseModel, Decoder
-from maporl_core.engine.probe import own_cache_shape
+from maporl_core.engine.probe import library_cache_pads, own_cache_shape
 from maporl_core.engine.sampling import greedy, sample, uniforms
 from maporl_core.errors import ModelError
 from maporl_core.types import Finish
@@ -52,10 +52,12 @@ class HFEngine:
         self.cache_bytes = _memory(base.device) // _MEMORY_SHARE
         if cache_bytes is not None:
             self.cache_bytes = cache_bytes
-        self.decoder = Decoder(base.model)
+        self.decoder = Decoder(base)
         self.shape: CacheShape | None = own_cache_shape(base, self.decoder)
-        if self.shape is None:
-            _log.info("%s: keys and values are not kept across turns", type(base.model).__name__)
+        self._pads = True
+        if self.shape is None or self.shape.window is not None:
+            self._pads = self._library_pads()
+        self._slice = max(1, _LOGITS // self.decoder.config.vocab_size)  # rows
         self._kept: dict[Hashable, Kept] = {}
         self._kept_tokens = 0
 
@@ -82,6 +84,14 @@ class HFEngine:
         """Drop the keys and values kept for conversations."""
         self._kept.clear()
         self._kept_tokens = 0
+
+    def _library_pads(self) -> bool:
+        pads = library_cache_pads(self.base, self.decoder)
+        name = type(self.base.model).__name__
+        if pads is None:
+            raise ModelError(f"{name} does not decode token by token here; choose another model")
+        _log.info("%s: keys and values are not kept past its window", name)
+        return pads
 
     def _row(self, index: int, request: Request, sampling: Sampling) -> Row:
         prompt = tuple(request.prompt_ids)
@@ -124,24 +134,36 @@ class HFEngine:
     def _batches(self, rows: Sequence[Row]) -> Iterator[Batch]:
         """Rows of similar length together, so that little of a batch is padding."""
         group: list[Row] = []
-        for row in sorted(rows, key=lambda row: len(row.prompt) + row.limit):
-            longest = len(row.prompt) + row.limit
-            if group and len(group) >= min(self.max_batch, self._rows_that_fit(longest)):
+        longest = 0
+        for row in sorted(rows, key=lambda row: (len(row.prompt), row.limit)):
+            if group and not self._fits(group, longest, row):
                 yield self._batch(group)
-                group = []
+                group, longest = [], 0
             group.append(row)
+            longest = max(longest, row.most)
         if group:
             yield self._batch(group)
 
-    def _rows_that_fit(self, length: int) -> int:
-        if self.shape is None:
-            return self.max_batch
-        return self.cache_bytes // (length * self.shape.token_bytes)
+    def _fits(self, group: Sequence[Row], longest: int, row: Row) -> bool:
+        """Whether a row can join a group whose rows come to ``longest`` tokens at most."""
+        if len(group) >= self.max_batch:
+            return False
+        shape = self._own(max(longest, row.most))
+        if shape is None:
+            together = self._own(longest) is None
+            return together and (self._pads or len(row.prompt) == len(group[0].prompt))
+        return (len(group) + 1) * max(longest, row.most) * shape.token_bytes <= self.cache_bytes
+
+    def _own(self, longest: int) -> CacheShape | None:
+        """The shape of the own cache, if rows of this length may use it."""
+        shape = self.shape
+        if shape is None or (shape.window is not None and longest > shape.window):
+            return None
+        return shape
 
     def _batch(self, rows: Sequence[Row]) -> Batch:
-        shape = self.shape
-        longest = max(len(row.prompt) + row.limit for row in rows)
-        if shape is None or (shape.window is not None and longest > shape.window):
+        shape = self._own(max(row.most for row in rows))
+        if shape is None:
             return LibraryBatch(self.base, self.decoder, rows)
         return OwnBatch(self.base, self.decoder, shape, rows)
 
@@ -175,15 +197,13 @@ class HFEngine:
         self, hidden: Tensor, uniform: Tensor | None, temperature: float
     ) -> tuple[Tensor, Tensor]:
         """Next tokens [B] and their log-probabilities [B]."""
-        vocabulary = int(self.base.model.get_output_embeddings().weight.shape[0])
-        slice_rows = max(1, _LOGITS // vocabulary)
         tokens, logprobs = [], []
-        for lo in range(0, len(hidden), slice_rows):
-            logits = self.base.logits(hidden[lo : lo + slice_rows])
+        for lo in range(0, len(hidden), self._slice):
+            logits = self.base.logits(hidden[lo : lo + self._slice])
             if uniform is None:
                 token, logprob = greedy(logits)
             else:
-                token, logprob = sample(logits, uniform[lo : lo + slice_rows], temperature)
+                token, logprob = sample(logits, uniform[lo : lo + self._slice], temperature)
             tokens.append(token)
             logprobs.append(logprob)
         return torch.cat(tokens), torch.cat(logprobs)

@@ -34,6 +34,10 @@ class BaseModel(Protocol):
     def model(self) -> Any: ...
 
     @property
+    def decoder(self) -> Any:
+        """The model without its output head."""
+
+    @property
     def codec(self) -> Ends: ...
 
     @property
@@ -56,15 +60,18 @@ class BaseModel(Protocol):
         """fp32 logits [N, V] of last hidden states [N, H]."""
 
 
-class Decoder:
-    """The model without its output head."""
+_CACHE_NAMES = ("cache", "past_key_values", "cache_params")
+"""Since transformers 5.24, before it and in models that bring their own code, in Mamba."""
 
-    def __init__(self, model: Any) -> None:
-        self._decoder = model.get_decoder()
-        self.config = model.config.get_text_config(decoder=True)
-        # Renamed in transformers 5.24; models that bring their own code keep the old name.
+
+class Decoder:
+    """A base's decoder, whatever it calls its cache."""
+
+    def __init__(self, base: BaseModel) -> None:
+        self._decoder = base.decoder
+        self.config = base.model.config.get_text_config(decoder=True)
         accepted = inspect.signature(self._decoder.forward).parameters
-        self._cache_name = "cache" if "cache" in accepted else "past_key_values"
+        self._cache_name = next((name for name in _CACHE_NAMES if name in accepted), "cache")
 
     @property
     def attention(self) -> str:

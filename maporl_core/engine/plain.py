@@ -20,7 +20,7 @@ class PlainEngine:
 
     def __init__(self, base: BaseModel) -> None:
         self.base = base
-        self._decoder = Decoder(base.model)
+        self._decoder = Decoder(base)
 
     def generate(
         self, requests: Sequence[Request], sampling: Sampling, on_tokens: OnTokens | None = None

@@ -1,21 +1,29 @@
-"""Whether a model's keys and values can live in this project's own cache: tried, not guessed.
+"""How a model can be batched: tried on a few tokens, not guessed from its name.
 
-In: a base.  Out: the shape of its cache, or None when the model needs transformers' own.
+In: a base.  Out: the shape of its keys and values if they can live in this project's own cache,
+and whether transformers' own cache for it stands padded rows.
 Neighbour: ``hf`` asks once when it is made.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
+from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
-from maporl_core.engine.batch import OwnBatch, Row
+from maporl_core.engine.batch import Batch, LibraryBatch, OwnBatch, Row
 from maporl_core.engine.cache import CacheShape, Kept
 from maporl_core.engine.model import BaseModel, Decoder
 
+_RAGGED = ((1, 2, 3), (2,))
+_EQUAL = ((1, 2, 3), (2, 3, 1))
+_STEPS = (3, 1)
+
+# Remote and unusual model code may fail in any of these ways on a cache it does not know.
 _TRIAL_ERRORS = (
-    AssertionError,
     AttributeError,
     IndexError,
     KeyError,
@@ -31,11 +39,26 @@ def own_cache_shape(base: BaseModel, decoder: Decoder) -> CacheShape | None:
     """The shape, if a ragged batch over two turns then reads as each row does alone."""
     try:
         shape = _shape(base, decoder)
-        if shape is not None and _agrees(base, decoder, shape):
+        if shape is not None and _own_agrees(base, decoder, shape):
             return shape
     except _TRIAL_ERRORS:
-        # Remote and unusual model code may fail in any way on a cache it does not know.
         return None
+    return None
+
+
+@torch.no_grad()
+def library_cache_pads(base: BaseModel, decoder: Decoder) -> bool | None:
+    """Whether rows of unequal length read right in transformers' own cache.
+
+    None if rows of equal length do not either.
+    """
+    for prompts, verdict in ((_RAGGED, True), (_EQUAL, False)):
+        try:
+            batch = LibraryBatch(base, decoder, _rows(prompts))
+            if _reads_like_alone(base, decoder, batch):
+                return verdict
+        except _TRIAL_ERRORS:
+            continue
     return None
 
 
@@ -60,42 +83,55 @@ def _shape(base: BaseModel, decoder: Decoder) -> CacheShape | None:
         for layer in layers
         if isinstance(layer, DynamicSlidingWindowLayer)
     ]
-    return CacheShape(
-        len(layers), heads, key_dim, value_dim, dtype, min(windows) if windows else None
-    )
+    window = min(windows) if windows else None
+    return CacheShape(len(layers), heads, key_dim, value_dim, dtype, window)
 
 
-def _agrees(base: BaseModel, decoder: Decoder, shape: CacheShape) -> bool:
-    """Two turns of two rows of unequal length, against each row read alone without a cache."""
-    first = [Row(0, (1, 2, 3), None, -1, 2, 0), Row(1, (2,), None, -1, 2, 0)]
-    batch = OwnBatch(base, decoder, shape, first)
-    got: dict[int, list[torch.Tensor]] = {0: [], 1: []}
-    _collect(got, batch, batch.prefill())
-    _collect(got, batch, batch.step(torch.tensor([3] * 2, device=base.device)))
+def _own_agrees(base: BaseModel, decoder: Decoder, shape: CacheShape) -> bool:
+    """Two turns: the second puts back what the first one read, and adds unequal new parts."""
+    first = OwnBatch(base, decoder, shape, _rows(_RAGGED))
+    if not _reads_like_alone(base, decoder, first):
+        return False
+    again = []
+    for position, row in enumerate(first.rows):
+        ids = (*row.prompt, *row.ids[:-1])
+        fresh = (row.ids[-1], 2, 3)[: 2 + row.index]
+        prompt = (*ids, *fresh)
+        kept = Kept(ids, None, 0, *first.take(position))
+        again.append(Row(row.index, prompt, None, -1, 3, 0, kept=kept, reused=len(ids)))
+    return _reads_like_alone(base, decoder, OwnBatch(base, decoder, shape, again))
+
+
+def _rows(prompts: Sequence[tuple[int, ...]]) -> list[Row]:
+    return [
+        Row(index, prompt, policy=None, adapter=-1, limit=len(_STEPS) + 1, seed=0)
+        for index, prompt in enumerate(prompts)
+    ]
+
+
+def _reads_like_alone(base: BaseModel, decoder: Decoder, batch: Batch) -> bool:
+    """Feed a batch its prompts and some tokens, and each text so far alone without a cache."""
+    hidden = batch.prefill()
+    if not _same(base, decoder, batch, hidden):
+        return False
+    for token in _STEPS:
+        for row in batch.rows:
+            row.ids.append(token)
+        hidden = batch.step(torch.tensor([token] * len(batch.rows), device=base.device))
+        if not _same(base, decoder, batch, hidden):
+            return False
     for row in batch.rows:
-        row.ids = [3, 1]
-    second = []
-    for position, row in enumerate(batch.rows):
-        ids = (*row.prompt, 3)
-        taken = batch.take(position)
-        new = (*ids, 1, 2)[: len(ids) + 1 + row.index]
-        again = Row(row.index, new, None, -1, 1, 0)
-        again.kept, again.reused = Kept(ids, None, 0, *taken), len(ids)
-        second.append(again)
-    batch = OwnBatch(base, decoder, shape, second)
-    _collect(got, batch, batch.prefill())
-    texts = {0: ((1, 2, 3), (1, 2, 3, 3), (1, 2, 3, 3, 1)), 1: ((2,), (2, 3), (2, 3, 1, 2))}
-    bound = 1e-3 if shape.dtype == torch.float32 else 5e-2
-    for index, prompts in texts.items():
-        for prompt, ours in zip(prompts, got[index], strict=True):
-            ids_alone = torch.tensor([prompt], device=base.device)
-            positions = torch.arange(len(prompt), device=base.device)[None]
-            alone = decoder(ids_alone, positions, None, None)[0, -1].float()
-            if not bool((ours.float() - alone).norm() <= bound * alone.norm()):
-                return False
+        row.ids.append(1)  # the last token drawn is never fed
     return True
 
 
-def _collect(got: dict[int, list[torch.Tensor]], batch: OwnBatch, hidden: torch.Tensor) -> None:
-    for position, row in enumerate(batch.rows):
-        got[row.index].append(hidden[position])
+def _same(base: BaseModel, decoder: Decoder, batch: Batch, hidden: Tensor) -> bool:
+    # Half precision rounds the two ways differently; a wrong mask is far beyond either bound.
+    bound = 1e-3 if hidden.dtype == torch.float32 else 5e-2
+    for row, ours in zip(batch.rows, hidden.float(), strict=True):
+        text = torch.tensor([[*row.prompt, *row.ids]], device=base.device)
+        positions = torch.arange(text.shape[1], device=base.device)[None]
+        alone = decoder(text, positions, None, None)[0, -1].float()
+        if not bool((ours - alone).norm() <= bound * alone.norm()):
+            return False
+    return True

@@ -59,6 +59,7 @@ def sample(logits: Tensor, uniform: Tensor, temperature: float) -> tuple[Tensor,
     inside = torch.searchsorted(inner, target - before, right=True)
     # The block's fp32 sum may be a rounding above its fp64 one: stay on its last real token.
     inside = torch.minimum(inside, torch.searchsorted(inner, inner[:, -1:].contiguous()))
-    tokens = block * _BLOCK + inside  # [B, 1]
+    # Only logits that are not numbers lead beyond the vocabulary; their log-probability says so.
+    tokens = (block * _BLOCK + inside).clamp_max_(vocabulary - 1)  # [B, 1]
     logprobs = scaled.gather(1, tokens).double() - total.log()
     return tokens[:, 0], logprobs[:, 0]

@@ -1,0 +1,15 @@
+"""Base models: from a name to a frozen causal LM with its tokenizer, on a device.
+
+In: one ``[bases.<name>]`` section.  Out: a ``policy.LoadedModel``.
+A name is, in this order: a built-in model, a ``.gguf`` file, a local folder, a hub id.
+Neighbours: ``train`` and ``evaluate`` call ``load`` and hand the result to ``policy.Policies``.
+
+Weights are read from safetensors or GGUF only, never unpickled, and no code that comes with a
+model runs unless ``trust_remote_code`` is set.
+"""
+
+from __future__ import annotations
+
+from maporl_core.models.loading import load, resolve_device
+
+__all__ = ["load", "resolve_device"]
