@@ -20,7 +20,12 @@ from maporl_core.errors import Interrupted, MaporlError, StoreError, TrainingErr
 from maporl_core.evaluate import evaluate, gain_between, held_out
 from maporl_core.progress import Progress
 from maporl_core.run_state import load_run_state, save_policies, save_run_state
-from maporl_core.store.checkpoint import atomic_folder, find_resumable, write_checkpoint
+from maporl_core.store.checkpoint import (
+    atomic_folder,
+    clean_leftovers,
+    find_resumable,
+    write_checkpoint,
+)
 from maporl_core.store.lock import RunLock
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader
@@ -73,6 +78,7 @@ class Session:
 
     def restore(self) -> int:
         """Load the newest whole checkpoint; returns the number of finished steps."""
+        clean_leftovers(self.run)
         found = find_resumable(self.run)
         for line in found.lines():
             self.say("warning" if line.startswith("passed over") else "info", "resume", line)
