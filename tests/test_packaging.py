@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import importlib.metadata
 import re
@@ -18,6 +17,7 @@ from hatchling.builders.wheel import WheelBuilder
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+from source_imports import imports
 
 import maporl_core
 
@@ -104,29 +104,13 @@ def test_nothing_is_pinned_that_is_not_installed() -> None:
 
 def third_party(source: str) -> tuple[set[str], set[str]]:
     """Top names of other people's packages: imported with the module, and only when needed."""
-    tree = ast.parse(source)
-    at_import: set[str] = set()
-    all_names: set[str] = set()
-    later = {
-        id(child)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        for child in ast.walk(node)
-    }
-    for node in ast.walk(tree):
-        names = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            names = [node.module or ""]
-        for name in names:
-            top = name.split(".")[0]
-            if top in sys.stdlib_module_names or top.startswith("maporl_"):
-                continue
-            all_names.add(top)
-            if id(node) not in later:
-                at_import.add(top)
-    return at_import, all_names
+    found = [(each.module.split(".")[0], each.late) for each in imports(source)]
+    theirs = [
+        (name, late)
+        for name, late in found
+        if name not in sys.stdlib_module_names and not name.startswith("maporl_")
+    ]
+    return {name for name, late in theirs if not late}, {name for name, _ in theirs}
 
 
 def import_name(requirement: str) -> str:
