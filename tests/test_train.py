@@ -152,14 +152,11 @@ def test_a_run_interrupted_by_a_stop_request_resumes_exactly(tmp_path):
     config = small(train={"steps": 4}, ppo={"epochs": 2, "minibatches": 2})
     straight, cut = new_run(tmp_path / "a", config), new_run(tmp_path / "b", config)
     train(config, straight, Silent())
-    with RequestWriter(cut) as requests:
-        requests.add("stop")
 
     class StopAfterTwo(Silent):
         def step_done(self, report):
             if report.step == 2:
-                with RequestWriter(cut) as requests:
-                    requests.add("stop")
+                RequestWriter(cut).add("stop")
 
     with pytest.raises(Interrupted, match="maporl resume"):
         train(config, cut, StopAfterTwo())
@@ -221,9 +218,8 @@ def test_requests_pause_resume_and_checkpoint_are_obeyed_and_acknowledged(tmp_pa
     class Ask(Silent):
         def step_done(self, report):
             if report.step == 1:
-                with RequestWriter(run) as requests:
-                    requests.add("pause")
-                    requests.add("checkpoint")
+                RequestWriter(run).add("pause")
+                RequestWriter(run).add("checkpoint")
                 threading.Thread(target=self.go_on, daemon=True).start()
 
         def go_on(self):
@@ -233,8 +229,7 @@ def test_requests_pause_resume_and_checkpoint_are_obeyed_and_acknowledged(tmp_pa
                         paused.set()
                         break
                 time.sleep(0.05)
-            with RequestWriter(run) as requests:
-                requests.add("resume")
+            RequestWriter(run).add("resume")
 
     train(config, run, Ask())
     assert paused.is_set()
