@@ -9,7 +9,7 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from functools import cache
 from typing import Annotated, Any, Union
 
@@ -60,15 +60,19 @@ def suggestion(path: Path) -> str:
     *parent, leaf = path
     siblings = keys_under(parent)
     word = str(leaf)
-    near = get_close_matches(word, siblings, n=1)
-    if near:
-        return f"did you mean {dotted([*parent, near[0]])}?"
     namesakes = {key.rsplit(".", 1)[-1]: key for key in reversed(leaf_keys())}
-    near = get_close_matches(word, list(namesakes), n=1, cutoff=0.8)
-    if near:
-        return f"did you mean {namesakes[near[0]]}?"
+    near = get_close_matches(word, siblings, n=1)
+    far = get_close_matches(word, list(namesakes), n=1, cutoff=0.8)
+    if near and not (far and _likeness(word, far[0]) > _likeness(word, near[0])):
+        return f"did you mean {dotted([*parent, near[0]])}?"
+    if far:
+        return f"did you mean {namesakes[far[0]]}?"
     where = f"[{dotted(parent)}]" if parent else "the top level"
     return f"{where} has {', '.join(siblings)}"
+
+
+def _likeness(word: str, other: str) -> float:
+    return SequenceMatcher(None, word, other).ratio()
 
 
 def _bare(annotation: Any) -> Any:

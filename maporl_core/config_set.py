@@ -159,11 +159,14 @@ def _with_bare_words(text: str, override: str) -> Any:
     if text[0] not in "[{\"'":
         return text
     pieces: list[str] = []
+    end = 0
     for match in _VALUE_PIECES.finditer(text):
+        pieces.append(text[end : match.start()])  # a stray quote: left for TOML to refuse
         quoted, mark, word = match.groups()
-        pieces.append(quoted or mark or _quote_word(word, text[match.end() : match.end() + 1]))
+        end = match.end()
+        pieces.append(quoted or mark or _quote_word(word, text[end : end + 1]))
     try:
-        return _toml_value("".join(pieces))
+        return _toml_value("".join([*pieces, text[end:]]))
     except ValueError:
         raise ConfigError(
             f"--set {one_line(override, 80)}: not a TOML value; quote it for the shell, such as "
