@@ -121,7 +121,18 @@ def print_side_by_side(
             table.add_row(
                 *(_cell(d, r, t, a, name) for d, r in zip(discussions, rewards, strict=True))
             )
+    table.add_row(*(plain(right_by_turn(d), "bold") for d in discussions))
     console.print(table)
+
+
+def right_by_turn(discussion: Discussion) -> str:
+    """ "right by turn: 1/3, 2/3, 3/3"; empty where correctness is unknown."""
+    counts = []
+    for row in discussion.messages:
+        if any(message.correct is None for message in row):
+            return ""
+        counts.append(f"{sum(bool(message.correct) for message in row)}/{len(row)}")
+    return f"right by turn: {', '.join(counts)}"
 
 
 def _cell(
@@ -129,9 +140,9 @@ def _cell(
 ) -> Text:
     if turn >= discussion.turns:
         return plain("(had stopped: all agreed)", "dim")
-    return message_block(
-        name, discussion.messages[turn][agent], rewards[turn][agent] if rewards else None
-    )
+    block = message_block(name, discussion.messages[turn][agent], None)
+    parts = rewards[turn][agent] if rewards else None
+    return block if parts is None else block.append(f"\nreward {parts.total:.2f}", "dim")
 
 
 class Writing:

@@ -27,12 +27,13 @@ from maporl_core.types import EvalSummary, PairedGain, StepReport
 
 REFRESH_HZ = 4
 _LEVEL_STYLES = {"warning": "yellow", "error": "bold red"}
-_MEASURES: tuple[tuple[str, str], ...] = (
+MEASURES: tuple[tuple[str, str], ...] = (
     ("reward", "reward/total"),
     ("KL", "ppo/kl"),
     ("rollout tok/s", "speed/rollout_tokens_per_second"),
     ("update tok/s", "speed/update_tokens_per_second"),
 )
+"""(what a row is called, the metric it shows)."""
 MIN_EVENTS = 3
 MAX_EVENTS = 8
 _HEAD_ROWS = 5  # title, subtitle, step bar, stage bar, table header
@@ -120,7 +121,7 @@ class Screen:
 
     def _parts(self, height: int, width: int, ascii_only: bool) -> list[Text | Table]:
         turns = self._turn_rows(height)
-        left = height - _HEAD_ROWS - len(turns) - len(_MEASURES)
+        left = height - _HEAD_ROWS - len(turns) - len(MEASURES)
         events = min(MAX_EVENTS, max(0, left))
         return [
             self._header(width),
@@ -162,7 +163,7 @@ class Screen:
 
     def _turn_rows(self, height: int) -> list[int]:
         """Turns to show: all, or the first and the last ones that fit."""
-        room = max(1, height - _HEAD_ROWS - len(_MEASURES) - MIN_EVENTS)
+        room = max(1, height - _HEAD_ROWS - len(MEASURES) - MIN_EVENTS)
         turns = list(range(self.state.turns))
         if len(turns) <= room:
             return turns
@@ -190,7 +191,7 @@ class Screen:
                 plain(percent(state.recent(f"accuracy/turn_{turn + 1}")), "bold"),
                 plain(sparkline(series[turn], bars, low, high, ascii_only), "cyan"),
             )
-        for label, metric in _MEASURES:
+        for label, metric in MEASURES:
             line = sparkline(state.values(metric), bars, ascii_only=ascii_only)
             table.add_row(
                 plain(label), plain(""), plain(number(state.recent(metric))), plain(line, "blue")

@@ -15,7 +15,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from maporl_core.cli.lines import JsonLines, PlainLines
-from maporl_core.cli.live import LiveView
+from maporl_core.cli.live import MEASURES, LiveView
 from maporl_core.cli.shared import (
     DEFAULT_ROOT,
     JsonOption,
@@ -27,7 +27,7 @@ from maporl_core.cli.shared import (
     free_name,
     stored_config,
 )
-from maporl_core.cli.state import RunState
+from maporl_core.cli.state import HISTORY, RunState
 from maporl_core.cli.terminal import out_console, say
 from maporl_core.config import RunConfig
 from maporl_core.config_load import (
@@ -149,6 +149,8 @@ def _resume(run: RunDir, config: RunConfig, json: bool) -> None:
 
 def _train(run: RunDir, config: RunConfig, json: bool, fresh: bool) -> None:
     view = _view(config, run, json)
+    if not fresh:
+        _recall(view.state, run)
     with view, _told(view, run), _removed_if_it_never_began(run, fresh):
         if isinstance(view, JsonLines):
             view.emit("run", name=run.name, path=str(run.path), steps=config.train.steps)
@@ -179,6 +181,18 @@ def _view(config: RunConfig, run: RunDir, json: bool) -> View:
         subtitle=f"{agents} agent{'s' * (agents != 1)} x {config.discussion.turns} turns on "
         f"{config.task.name}, kept in {run.path}",
     )
+
+
+def _recall(state: RunState, run: RunDir) -> None:
+    """What the run had shown before it was interrupted, up to where it goes on."""
+    step = max((entry.step for entry in list_checkpoints(run)), default=0)
+    names = [f"accuracy/turn_{turn + 1}" for turn in range(state.turns)]
+    names += [metric for _, metric in MEASURES]
+    with StoreReader(run) as reader:
+        own = [e.summary for e in reader.evaluations() if e.origin == "run"]
+        before = next((summary for summary in own if summary.policy_state == "base"), None)
+        history = {name: reader.series(name, HISTORY, last=step).means for name in names}
+    state.recall(step, before, history)
 
 
 @contextmanager

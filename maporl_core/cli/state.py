@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from maporl_core.plain_text import one_line
@@ -46,6 +46,14 @@ class RunState:
 
     def __post_init__(self) -> None:
         self.started = self.now()
+
+    def recall(
+        self, step: int, before: EvalSummary | None, history: Mapping[str, Sequence[float]]
+    ) -> None:
+        """Take over what a resumed run had told up to ``step``."""
+        self.step, self.before = step, before
+        for name, values in history.items():
+            self.history[name] = deque(values, maxlen=HISTORY)
 
     def begin_stage(self, name: str, total: int | None) -> None:
         self.stage, self.stage_total, self.stage_done = one_line(name, 80), total, 0

@@ -74,7 +74,7 @@ def gain_table(gain: PairedGain) -> RenderableType:
             plain(interval_text(after.majority_T[-1])),
             plain(""),
         )
-    head = plain(f"On {conditions(after)}; 95% intervals over questions", "bold")
+    head = plain(f"On {conditions(after)}; 95% intervals", "bold")
     return Group(head, table)
 
 

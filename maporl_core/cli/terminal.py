@@ -107,9 +107,11 @@ def number(value: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Seconds as "12 s", "3:05" or "2:03:05"."""
+    """Seconds as "1.4 s", "12 s", "3:05" or "2:03:05"."""
     if seconds is None or not math.isfinite(seconds):
         return NO_NUMBER
+    if 0 < seconds < 9.95:
+        return f"{seconds:.1f} s"
     whole = max(0, round(seconds))
     if whole < 60:
         return f"{whole} s"

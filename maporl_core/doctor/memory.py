@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from maporl_core.config import RunConfig
 from maporl_core.doctor.shapes import ModelShape
 
-PROCESS_CPU = 900 << 20
+PROCESS_CPU = 400 << 20
 """Resident memory of Python with torch and transformers loaded, before any model."""
 CONTEXT_CUDA = 700 << 20
 """A CUDA context with its kernels, beside what torch allocates."""
