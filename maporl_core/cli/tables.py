@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 
@@ -46,7 +45,8 @@ def conditions(summary: EvalSummary) -> str:
 
 
 def _table(*columns: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    # No box: before, after and gain of three intervals each need every column of 80.
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold underline")
     for position, column in enumerate(columns):
         table.add_column(column, justify="left" if position == 0 else "right", no_wrap=True)
     return table
@@ -69,7 +69,7 @@ def gain_table(gain: PairedGain) -> RenderableType:
         )
     if before.majority_T and after.majority_T:
         table.add_row(
-            plain("vote, last turn"),
+            plain("last vote"),
             plain(interval_text(before.majority_T[-1])),
             plain(interval_text(after.majority_T[-1])),
             plain(""),
@@ -80,7 +80,7 @@ def gain_table(gain: PairedGain) -> RenderableType:
 
 def summary_table(summary: EvalSummary) -> RenderableType:
     """One evaluation: per turn accuracy, each agent's, vote, oracle and agreement."""
-    wide = len(summary.agents) <= 3
+    wide = sum(max(6, len(name)) + 2 for name in summary.agents) <= 28
     agents = summary.agents if wide else ()
     table = _table("turn", "accuracy", *agents, "vote", "oracle", "agree")
     for turn in range(len(summary.accuracy_T)):
