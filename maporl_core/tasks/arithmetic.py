@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import factorial
 
-MAX_BITS = 4096  # of a numerator or denominator: about 1,200 digits
+MAX_BITS = 2048  # of a numerator or denominator: about 600 digits
 MAX_DIGITS = 1000  # of one number as written
 MAX_EXPONENT = 1000  # of "1e…" as written
 _MAX_TOKENS = 400
@@ -46,7 +46,10 @@ def evaluate(text: str) -> Fraction:
     Knows + - * / ^ (also **), !, brackets, implicit products with a bracket, decimal and
     scientific numbers, and mixed numbers: "2 1/2" is 5/2.
     """
-    parser = _Parser(_tokens(text))
+    tokens = _tokens(text)
+    if len(tokens) > 1 and _is_date(tokens):
+        raise NotArithmetic(text[:40])
+    parser = _Parser(tokens)
     value = parser.sum(0)
     if parser.position != len(parser.tokens):
         raise NotArithmetic(text[:40])
@@ -103,6 +106,13 @@ def _tokens(text: str) -> list[_Token]:
         if len(tokens) > _MAX_TOKENS:
             raise NotArithmetic("too long")
     return tokens
+
+
+def _is_date(tokens: list[_Token]) -> bool:
+    """Whether this looks like 2024-01-05, 12/25/2023 or a code with leading zeros: no sum."""
+    if any(re.match(r"0\d", token.text) for token in tokens):
+        return True
+    return re.fullmatch(r"\d{1,2}/\d{1,2}/\d{4}", "".join(t.text for t in tokens)) is not None
 
 
 class _Parser:

@@ -20,13 +20,12 @@ _MAX_ANSWER = 2_000  # characters of an exact answer
 _TEXT_COMMAND = re.compile(r"\\(?:text|mathrm|mathbf|textbf|mbox|mathbb)\s*\{([^{}]*)\}")
 # "B", "(B)", "B.", "B) Paris", "B: Paris", "option B"; a capital letter on its own.
 _LETTER = re.compile(
-    r"(?:(?:the\s+)?(?:correct\s+|right\s+)?(?:option|choice|answer|letter)s?\s*(?:is\s*)?:?\s*)?"
+    r"(?i:(?:the\s+)?(?:correct\s+|right\s+)?(?:option|choice|answer|letter)s?\s*(?:is\s*)?:?\s*)?"
     r"[(\[{*\s]*(?P<letter>[A-Za-z])(?![\w'’-])[)\]}*.:,\s]*(?P<rest>.*)",
-    re.DOTALL | re.IGNORECASE,
+    re.DOTALL,
 )
 _MORE = re.compile(
-    r"[)\]}*]*\s*(?:or|and|and/or|/|,|&)\s*(?:option\s+|choice\s+)?\(?[A-Za-z](?![\w'’-])",
-    re.IGNORECASE,
+    r"[)\]}*]*\s*(?:(?i:or|and|and/or)|[/,&])\s*(?i:option\s+|choice\s+)?\(?[A-Za-z](?![\w'’-])"
 )
 _BRACKETED = re.compile(r"[(\[]([A-Z])[)\]]")
 _OPTION = re.compile(r"\b(?i:option|choice)\s*\(?([A-Z])\b")

@@ -21,7 +21,7 @@ from maporl_core.tasks.plain import plain, plain_latex
 MAX_EXPRESSION = 400  # characters that are worth a look by the symbolic engine
 
 _POOL = BoundedPool("maths")
-_PATIENCE = Patience(most=1.0, least=0.05, budget=2.0, refill=0.1)
+_PATIENCE = Patience(most=1.0, least=0.1, budget=2.0, refill=0.1)
 
 _INLINE = re.compile(
     r"\$\$(?P<a>[^$]{1,2000})\$\$|\$(?P<b>[^$\n]{1,1000})\$"

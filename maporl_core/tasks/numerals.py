@@ -30,6 +30,7 @@ from maporl_core.tasks.arithmetic import (
 )
 from maporl_core.tasks.plain import plain_latex
 
+_MAX_PLACES = 60  # decimals of a canonical spelling
 _MAX_ANSWER = 2_000  # characters of an explicit answer; a longer one is no number
 
 _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
@@ -50,13 +51,14 @@ _LITERAL = re.compile(
 )
 _MINUS = re.compile(r"(?:(?P<left>\S)(?P<space>\s*))?-(?P<gap>\s*)[$€£¥₹]?\s?$")
 _CURRENCY_CODE = re.compile(r"\b(?:USD|EUR|GBP|INR|Rs\.?|RM)\s?(?=[-\d])")
+_MINUS_WORD = re.compile(r"(?<![\d)%]\s)\b(?:minus|negative)\s+(?=[$€£¥₹]?\.?\d)", re.IGNORECASE)
 # What may stand between two numbers of one worked line: units, then an operator or "=".
 _LINK = re.compile(
     r"[\s$€£¥₹%)\]]*(?:[A-Za-z%][A-Za-z%\s]{0,30}?)?\s*(?P<op>[-+*/x=])[\s$€£¥₹(\[]*"
 )
 # What may stand around the one number of an explicit answer; operators and brackets may not.
 _BEFORE = re.compile(
-    r"(?:(?:[^\W\d_]{2,}|[aA≈~])[\s:,.'’≈~]++)*+[$€£¥₹]?\s*"
+    r"(?:(?:(?!(?:not|no)\b)[^\W\d_]{2,}|[aA≈~])[\s:,.'’≈~]++)*+[$€£¥₹]?\s*"
     r"|(?:[^\W\d_]{2,}\s*:)?\s*(?:[-+]\s*[$€£¥₹]?|[$€£¥₹]\s?-)\s*"
 )
 _AFTER = re.compile(r"\s*(?![xyznabei]\b)(?:[^\d+*/^\\=<>|{}!-]|[/-](?=\s?[A-Za-z])|\^[23]\b)*")
@@ -171,7 +173,7 @@ def gold_number(gold: str) -> Fraction | None:
 
 
 def canonical(value: Fraction) -> str:
-    """One spelling per value: "18", "-0.5", or "1/3" where the decimals never end."""
+    """One spelling per value: "18", "-0.5", or "1/3" where decimals never end, or very late."""
     if value.denominator == 1:
         return str(value.numerator)
     rest, twos, fives = value.denominator, 0, 0
@@ -179,15 +181,16 @@ def canonical(value: Fraction) -> str:
         rest, twos = rest // 2, twos + 1
     while rest % 5 == 0:
         rest, fives = rest // 5, fives + 1
-    if rest != 1:
-        return f"{value.numerator}/{value.denominator}"
     places = max(twos, fives)
+    if rest != 1 or places > _MAX_PLACES:
+        return f"{value.numerator}/{value.denominator}"
     digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
     return f"{'-' if value < 0 else ''}{digits[:-places]}.{digits[-places:]}"
 
 
 def _clean(text: str) -> str:
-    return _CURRENCY_CODE.sub("$", plain_latex(text))
+    text = _CURRENCY_CODE.sub("$", plain_latex(text))
+    return _MINUS_WORD.sub("-", text)
 
 
 def _read(answer: str) -> Fraction | None:
