@@ -135,8 +135,8 @@ def hub(environment: Mapping[str, str] = os.environ) -> Hub:
     endpoint = environment.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
     if environment.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         return Hub(endpoint, "offline by setting", "HF_HUB_OFFLINE is set")
-    request = urllib.request.Request(endpoint, method="HEAD")
     try:
+        request = urllib.request.Request(endpoint, method="HEAD")
         with urllib.request.urlopen(request, timeout=HUB_TIMEOUT):
             return Hub(endpoint, "reachable")
     except urllib.error.HTTPError:

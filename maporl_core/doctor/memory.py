@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from maporl_core.config import RunConfig
+from maporl_core.config import PolicyConfig, RunConfig
 from maporl_core.doctor.shapes import ModelShape
 
 PROCESS_CPU = 400 << 20
@@ -66,13 +66,13 @@ def forecast(
     longest = trained = 0
     for name in dict.fromkeys(policy.base for policy in policies.values()):
         shape, number = shapes[name], number_bytes(config, name, device)
-        own = [key for key, policy in policies.items() if policy.base == name]
+        own = {key: policy for key, policy in policies.items() if policy.base == name}
         length = min(conversation_tokens(config), shape.context)
         longest = max(longest, length)
         seats = sum(speaker in own for speaker in speakers)
-        weights = sum(adapter_weights(config, shape, key) for key in own)
+        weights = sum(adapter_weights(policy, shape) for policy in own.values())
         trained += weights
-        rank = sum(policies[key].rank for key in own)
+        rank = sum(policy.rank for policy in own.values())
         parts[0] += weight_bytes(shape, number, config.bases[name].quantize == "4bit")
         parts[1] += 4 * ADAM_ARRAYS * weights
         parts[2] += cache_bytes(config, shape, seats, length, number, total_memory)
@@ -106,12 +106,11 @@ def weight_bytes(shape: ModelShape, number: int, four_bit: bool) -> int:
     return round(shape.linear_parameters * NF4_BYTES) + rest * number
 
 
-def adapter_weights(config: RunConfig, shape: ModelShape, policy: str) -> int:
+def adapter_weights(policy: PolicyConfig, shape: ModelShape) -> int:
     """D · Σ r·(in + out) over the target layers, plus the value head's H + 1."""
-    found = config.resolved_policies()[policy]
-    targets = found.target_modules
+    targets = policy.target_modules
     per_layer = sum(
-        found.rank * (wide + out)
+        policy.rank * (wide + out)
         for name, wide, out in shape.linears
         if targets == "all-linear" or name in targets
     )

@@ -87,7 +87,7 @@ def read_shape(base: BaseModelConfig) -> ModelShape:
         return _from_folder(path)
     cached = _cached_config(base)
     if cached is not None:
-        return _from_config(json.loads(cached.read_text(encoding="utf-8")), name)
+        return _from_folder(cached.parent)
     if name in KNOWN:
         return KNOWN[name]
     raise ShapeUnknown(f"{name} is neither here nor in the hub's cache; download it first")
@@ -112,8 +112,10 @@ def _from_folder(folder: Path) -> ModelShape:
     return _from_config(config, str(folder))
 
 
-def _from_config(config: Mapping[str, Any], name: str) -> ModelShape:
-    config = config.get("text_config", config)
+def _from_config(config: Any, name: str) -> ModelShape:
+    config = config.get("text_config", config) if isinstance(config, Mapping) else config
+    if not isinstance(config, Mapping):
+        raise ShapeUnknown(f"{name}: its config.json is not that of a Llama-like decoder")
     if any(key in config for key in ("num_local_experts", "num_experts", "n_routed_experts")):
         raise ShapeUnknown(f"{name} is a mixture of experts; the forecast knows dense models only")
     try:
