@@ -25,7 +25,7 @@ from maporl_core.tasks import maths, numerals
 from maporl_core.tasks.answers import MATHS, NUMBER, TEXT, Grading, choice_grading
 from maporl_core.tasks.choices import MAX_OPTIONS, exact_text, option_letter
 from maporl_core.tasks.gsm8k import as_two, problems_of, split_rows
-from maporl_core.tasks.rows import BadRow, Row, Tally, missing_key, text_of
+from maporl_core.tasks.rows import BadRow, Row, Tally, json_type, missing_key, text_of
 from maporl_core.tasks.stored import StoredTask, limited
 from maporl_core.types import Problem
 
@@ -87,7 +87,7 @@ def _gold_text(values: Mapping[str, Any], key: str) -> str:
         return str(value)
     if isinstance(value, float):
         return repr(value)
-    raise BadRow("bad answer", f"{key!r} is a {type(value).__name__}, not a text or number")
+    raise BadRow("bad answer", f"{key!r} is a {json_type(value)}, not a text or number")
 
 
 def _options(values: Mapping[str, Any], key: str) -> tuple[str, ...]:

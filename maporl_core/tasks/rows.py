@@ -119,7 +119,7 @@ def _parse(raw: bytes) -> dict[str, Any]:
         raise BadRow("not JSON", "is nested too deeply") from error
     if not isinstance(values, dict):
         raise BadRow(
-            "not an object", f"holds a JSON {_json_type(values)}, not an object of keys and values"
+            "not an object", f"holds a JSON {json_type(values)}, not an object of keys and values"
         )
     return values
 
@@ -152,7 +152,7 @@ def text_of(values: Mapping[str, Any], key: str, setting: str = "") -> str:
     if key not in values:
         raise missing_key(values, key, setting)
     if not isinstance(value, str) or isinstance(value, NumberText):
-        raise BadRow(f"bad {key}", f"{key!r} is a {_json_type(value)}, not text")
+        raise BadRow(f"bad {key}", f"{key!r} is a {json_type(value)}, not text")
     if not value.strip():
         raise BadRow(f"empty {key}", f"{key!r} is empty")
     return value
@@ -165,7 +165,8 @@ def missing_key(values: Mapping[str, Any], key: str, setting: str = "") -> BadRo
     return BadRow(f"no {key}", f"has no {key!r}; it has {there}{hint}")
 
 
-def _json_type(value: Any) -> str:
+def json_type(value: Any) -> str:
+    """What JSON calls the type of a value read from a file."""
     if isinstance(value, NumberText | int | float) and not isinstance(value, bool):
         return "number"
     names = {type(None): "null", bool: "truth value", list: "list", dict: "table", str: "text"}
