@@ -9,11 +9,14 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher, get_close_matches
 from functools import cache
 from typing import Annotated, Any, Union
 
+import tomlkit
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from maporl_core.config import RunConfig
 
@@ -49,10 +52,26 @@ def branches(annotation: Any) -> tuple[Any, ...]:
     return (annotation,)
 
 
+@dataclass(frozen=True, slots=True)
+class KeyFact:
+    """One key that takes a value: its default as TOML ("" for none), and what it means."""
+
+    key: str  # dotted; "<name>" and "<n>" stand for free parts
+    takes: str
+    default: str
+    meaning: str
+
+
+@cache
+def key_facts() -> tuple[KeyFact, ...]:
+    """Every key of a run description, in the order of the sections."""
+    return tuple(_facts(RunConfig, ""))
+
+
 @cache
 def leaf_keys() -> tuple[str, ...]:
-    """Every dotted key that takes a value; "<name>" and "<n>" stand for free parts."""
-    return tuple(_leaves(RunConfig, ""))
+    """Every dotted key that takes a value."""
+    return tuple(fact.key for fact in key_facts())
 
 
 def suggestion(path: Path) -> str:
@@ -102,21 +121,77 @@ def _step(annotation: Any, part: str | int) -> Any:
     return Any if annotation is Any else None
 
 
-def _leaves(annotation: Any, path: str) -> Iterator[str]:
+def _facts(section: type[BaseModel], path: str) -> Iterator[KeyFact]:
+    for name, field in section.model_fields.items():
+        key = f"{path}.{name}" if path else name
+        below, free = _section_below(field.annotation)
+        if below is not None:
+            yield from _facts(below, key + free)
+        else:
+            yield KeyFact(key, _takes(field), _default(field), field.description or "")
+
+
+def _section_below(annotation: Any) -> tuple[type[BaseModel] | None, str]:
+    """The section that a key opens, and the free part of the path before its own keys."""
     section = _section(annotation)
     if section is not None:
-        for name, field in section.model_fields.items():
-            yield from _leaves(field.annotation, f"{path}.{name}" if path else name)
-        return
+        return section, ""
     for branch in branches(annotation):
         origin, args = typing.get_origin(branch), typing.get_args(branch)
-        if origin is dict and _section(args[1]) is not None:
-            yield from _leaves(args[1], f"{path}.<name>")
-            return
-        if origin is tuple and _section(args[0]) is not None:
-            yield from _leaves(args[0], f"{path}.<n>")
-            return
-    yield path
+        if origin is dict:
+            return _section(args[1]), ".<name>"
+        if origin is tuple:
+            return _section(args[0]), ".<n>"
+    return None, ""
+
+
+_WORDS: Mapping[Any, str] = {
+    bool: "true or false",
+    int: "whole number",
+    float: "number",
+    str: "text",
+}
+
+
+def _takes(field: FieldInfo) -> str:
+    """What values a key takes, in words: "whole number >= 1"."""
+    words = " or ".join(_branch_words(branch) for branch in branches(field.annotation))
+    bounds = [*field.metadata, *_inner_metadata(field.annotation)]
+    limits = [
+        f"{sign} {getattr(bound, name):g}"
+        for bound in bounds
+        for name, sign in (("gt", ">"), ("ge", ">="), ("lt", "<"), ("le", "<="))
+        if getattr(bound, name, None) is not None
+    ]
+    return f"{words} {', '.join(limits)}" if limits else words
+
+
+def _inner_metadata(annotation: Any) -> list[Any]:
+    """Bounds inside an optional type: ``Annotated[int, Ge(1)] | None``."""
+    found: list[Any] = []
+    if typing.get_origin(annotation) in (Union, types.UnionType):
+        for arg in typing.get_args(annotation):
+            for part in getattr(arg, "__metadata__", ()):
+                found += part.metadata if isinstance(part, FieldInfo) else [part]
+    return found
+
+
+def _branch_words(branch: Any) -> str:
+    origin, args = typing.get_origin(branch), typing.get_args(branch)
+    if origin is typing.Literal:
+        return ", ".join(str(arg) for arg in args)
+    if origin is tuple:
+        return f"list of {_branch_words(_bare(args[0]))}"
+    return "table" if origin is dict else _WORDS.get(branch, "value")
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    if value is None:
+        return ""
+    return str(tomlkit.item(list(value) if isinstance(value, tuple) else value).as_string())
 
 
 def is_table(annotation: Any) -> bool:

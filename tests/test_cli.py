@@ -41,6 +41,7 @@ COMMANDS = (
     ["runs", "request"],
     ["config", "show"],
     ["config", "presets"],
+    ["config", "keys"],
     ["config", "schema"],
     ["config", "check"],
     ["doctor"],
@@ -279,6 +280,19 @@ def test_config_commands_speak_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert document("check", "--json")["ok"] is True  # type: ignore[index]
     names = [entry["name"] for entry in document("presets", "--json")]  # type: ignore[attr-defined]
     assert names[0] == "pocket"
+
+
+def test_keys_are_listed_with_default_and_meaning(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "keys", "holdout"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "task.holdout = 0.1"
+    assert second.startswith("    number >= 0, <= 1; jsonl: share of rows")
+    assert main(["config", "keys", "--json"]) == 0
+    facts = {fact["key"]: fact for fact in json.loads(capsys.readouterr().out)}
+    assert facts["discussion.max_context"]["takes"] == "whole number >= 16"
+    assert facts["train.train_agents"]["takes"] == "list of text"
+    assert facts["agents.<n>.name"]["default"] == "required"
+    assert facts["ppo.schedule"]["takes"] == "constant, linear, cosine"
 
 
 def test_a_printed_preset_keeps_its_comments(capsys: pytest.CaptureFixture[str]) -> None:

@@ -189,10 +189,15 @@ def test_forecast_activations_are_what_autograd_keeps(shape: ModelShape, bits: i
     with stack.router.route(torch.tensor([0, 1, 0, 1]), True), hooks:
         model.get_decoder()(input_ids=ids, use_cache=False)
 
-    config = load_config("pocket", [f"ppo.micro_tokens={ids.numel()}"])
     logits = 4 * 4 * shape.vocabulary * ids.numel()
-    predicted = update_bytes(config, shape, rank=16, length=1, number=bits // 8) - logits
+    predicted = update_bytes(shape, ids.numel(), rank=16, number=bits // 8) - logits
     assert predicted == pytest.approx(sum(saved.values()), rel=0.15)
+
+
+def test_recomputed_layers_keep_their_input_and_one_layer_is_whole() -> None:
+    # A layer's token: 4 bytes x (4·64 + 2·64 + 2·32 + 4·176) = 4608; logits 4·4·128 a token.
+    assert update_bytes(SMALL, 10, rank=0, number=4) == 10 * (2 * 4608 + 2048)
+    assert update_bytes(SMALL, 10, 0, 4, recompute=True) == 10 * (2 * 4 * 64 + 4608 + 2048)
 
 
 def test_weights_of_a_four_bit_base() -> None:

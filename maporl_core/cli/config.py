@@ -17,6 +17,7 @@ from maporl_core.cli.shared import (
 )
 from maporl_core.cli.terminal import print_json, say
 from maporl_core.config import RunConfig
+from maporl_core.config_keys import key_facts
 from maporl_core.config_load import (
     config_warnings,
     dump_toml,
@@ -90,6 +91,30 @@ def presets(
     width = max(map(len, found))
     for preset, summary in found.items():
         say(f"{preset:<{width}}  {summary}")
+
+
+@app.command(
+    "keys",
+    epilog=examples(
+        ("maporl config keys", "every key, what it takes, its default and meaning"),
+        ("maporl config keys kl", "those whose name or meaning has this word"),
+    ),
+)
+def keys(
+    word: str | None = typer.Argument(None, help="Only keys with this word."),
+    json: JsonOption = False,
+) -> None:
+    """List the keys of a run description with their defaults."""
+    wanted = (word or "").lower()
+    found = [fact for fact in key_facts() if wanted in f"{fact.key} {fact.meaning}".lower()]
+    if json:
+        print_json(found)
+        return
+    for fact in found:
+        default = f" = {fact.default}" if fact.default else ""
+        say(f"{fact.key}{default}", f"    {fact.takes}{fact.meaning and '; '}{fact.meaning}")
+    if not found:
+        say(f"no key has {word!r} in its name or meaning")
 
 
 @app.command(

@@ -77,7 +77,9 @@ def forecast(
         parts[1] += 4 * ADAM_ARRAYS * weights
         parts[2] += cache_bytes(config, shape, seats, length, number, total_memory)
         # Bases are updated one after the other.
-        parts[3] = max(parts[3], update_bytes(config, shape, rank, length, number))
+        tokens = max(config.ppo.micro_tokens, length)
+        recompute = config.bases[name].gradient_checkpointing
+        parts[3] = max(parts[3], update_bytes(shape, tokens, rank, number, recompute))
     overhead = CONTEXT_CUDA if device == "cuda" else PROCESS_CPU
     return Forecast(
         weights=parts[0],
@@ -147,18 +149,21 @@ def cache_bytes(
     return 2 * min(half, total_memory // CACHE_SHARE)
 
 
-def update_bytes(config: RunConfig, shape: ModelShape, rank: int, length: int, number: int) -> int:
-    """Activations kept for the backward, plus logits, of one micro-batch of B tokens.
+def update_bytes(
+    shape: ModelShape, tokens: int, rank: int, number: int, recompute: bool = False
+) -> int:
+    """Activations kept for the backward, plus logits, of one micro-batch of ``tokens`` tokens.
 
     Per token and layer s·(4H + 2Q + 2K + 4M) + 4·R per linear layer, in bf16 another 4·H for the
     norms' fp32 copies: the sizes of the tensors autograd saves in a Llama layer with frozen
-    weights (tests/test_doctor.py counts them).  Logits: 4 copies of 4·V bytes for the tokens of
-    one piece.
+    weights (tests/test_doctor.py counts them).  With ``recompute`` (gradient checkpointing) each
+    layer keeps its input, s·H, and one layer at a time is whole.  Logits: 4 copies of 4·V bytes
+    for the tokens of one piece.
     """
-    tokens = max(config.ppo.micro_tokens, length)
     wide = 4 * shape.hidden + 2 * shape.query + 2 * shape.key_value + 4 * shape.mlp
     layer = number * wide + 4 * rank * len(shape.linears)
     if number == 2:
         layer += 4 * shape.hidden
+    kept = shape.layers * number * shape.hidden + layer if recompute else shape.layers * layer
     piece = min(tokens, max(1, LOGITS_AT_ONCE // shape.vocabulary))
-    return tokens * shape.layers * layer + LOGIT_COPIES * 4 * shape.vocabulary * piece
+    return tokens * kept + LOGIT_COPIES * 4 * shape.vocabulary * piece
