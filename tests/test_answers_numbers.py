@@ -266,10 +266,10 @@ def test_plain_numbers_are_compared_exactly(gold: str, answer: str, verdict: boo
 
 
 def test_towers_of_powers_are_wrong_at_once() -> None:
-    start = time.monotonic()
+    start = time.process_time()
     towers = [rf"\boxed{{{n % 9 + 2}^{{9^{{9^{n + 9}}}}}}}" for n in range(63)]
     assert not any(right(tower, "5") for tower in [*towers, r"\boxed{9^{9^{9^9}}}"])
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_no_gold_answer_gives_no_verdict_and_no_answer_is_wrong() -> None:
@@ -317,9 +317,9 @@ def test_grading_from_many_threads_is_the_same_as_from_one() -> None:
     ids=lambda text: repr(text[:12]),
 )
 def test_hostile_text_is_read_in_bounded_time(text: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     assert right(text, "77") is False
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_ten_megabytes_before_the_answer_do_not_hide_it() -> None:

@@ -245,7 +245,7 @@ def test_any_text_gives_a_known_answer_or_none(text: str) -> None:
     ["neutral " * 10**6, "not neutral, " * 10**5, "(A)" * 10**6, "a\n" * 10**6, "so " * 10**6],
 )
 def test_long_text_is_read_in_bounded_time(text: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     for extract in (extract_label, extract_choice, extract_text):
         extract(text)
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5

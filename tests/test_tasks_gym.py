@@ -97,7 +97,7 @@ def test_an_answer_built_to_hang_is_wrong_soon() -> None:
     (problem,) = task.problems("test", 0, 1, seed=0)
     start = time.monotonic()
     assert task.is_correct("9**9**9**9", problem) is False
-    assert time.monotonic() - start < 15
+    assert time.monotonic() - start < 60  # 3 on an idle machine; without limits it is endless
     assert problem.gold is not None
     assert task.is_correct(problem.gold + " ", problem) is True
 

@@ -25,7 +25,7 @@ from typing import Any
 MEMORY = 768 * 2**20  # bytes a worker may add to what the libraries take
 WORKER_REQUESTS = 500  # then a fresh worker, so that library caches cannot pile up
 MAX_REPLY = 4 * 2**20  # bytes
-WALL_FACTOR, WALL_EXTRA = 4.0, 0.5  # wall time allowed for a CPU limit, seconds
+WALL_FACTOR, WALL_EXTRA = 4.0, 5.0  # wall time allowed for a CPU limit, seconds
 
 Handler = Callable[[Mapping[str, Any]], Any]
 
