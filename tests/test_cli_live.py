@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from pathlib import Path
 
 import pytest
 from cli_samples import HOSTILE, HOSTILE_VISIBLE, gain, report, summary
@@ -12,6 +13,7 @@ from rich.console import Console
 
 from maporl_core.cli.lines import JsonLines, PlainLines
 from maporl_core.cli.live import LiveView, Screen
+from maporl_core.cli.loading import Loading, may_download
 from maporl_core.cli.state import RunState
 from maporl_core.cli.tables import gain_table, summary_table
 from maporl_core.cli.terminal import bytes_text, duration, number, percent, sparkline
@@ -117,7 +119,8 @@ def test_model_text_in_events_is_shown_as_written_and_cannot_move_the_cursor() -
 def test_the_live_view_waits_for_downloads_and_ends_with_the_gain() -> None:
     console = terminal()
     with LiveView(watched(), console, "maporl", "s") as view:
-        view.stage("loading model x")
+        view.stage("loading libraries")
+        view.stage("loading model org/x")
         assert not view._live.is_started
         view.stage("evaluating before", 10)
         assert view._live.is_started
@@ -127,7 +130,7 @@ def test_the_live_view_waits_for_downloads_and_ends_with_the_gain() -> None:
     console.file.flush()
     shown = console.file.buffer.getvalue().decode()  # type: ignore[attr-defined]
     assert not view._live.is_started
-    assert shown.index("loading model x") < shown.index("training")
+    assert shown.index("loading model org/x …") < shown.index("training")
     assert "+22.5 [+19.2, +25.7]" in shown[shown.index("gain in points") :]
     assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h")  # the cursor comes back
 
@@ -158,6 +161,33 @@ def test_only_the_first_untrained_evaluation_is_before() -> None:
     state.evaluated(summary((0.7,)))
     assert state.before is not None
     assert state.before.accuracy_T[0].mean == 0.5
+
+
+# Loading ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stage", "fetches"),
+    [
+        ("loading libraries", False),
+        ("loading model pocket", False),
+        ("loading model org/name", True),
+        ("loading task pocket", False),
+        ("loading task gsm8k", True),
+    ],
+)
+def test_a_spinner_turns_only_where_no_download_draws_a_bar(stage: str, fetches: bool) -> None:
+    assert may_download(stage) == fetches
+    console = terminal()
+    loading = Loading(console)
+    loading.show(stage)
+    assert (loading._status is None) == fetches
+    loading.done()
+    assert loading._status is None
+
+
+def test_a_local_model_is_not_downloaded(tmp_path: Path) -> None:
+    assert not may_download(f"loading model {tmp_path}")
 
 
 # Lines ------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from rich.progress import (
     Progress as Bars,
 )
 
+from maporl_core.cli.loading import Loading, is_loading, spinner_name
 from maporl_core.cli.state import RunState
 from maporl_core.cli.tables import gain_table, interval_text
 from maporl_core.cli.terminal import duration, json_text, number, percent, plain
@@ -151,7 +152,7 @@ class StageBar:
     def __init__(self, console: Console) -> None:
         self.console = console
         self._bars = Bars(
-            SpinnerColumn(),
+            SpinnerColumn(spinner_name(console)),
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=None),
             MofNCompleteColumn(),
@@ -161,6 +162,7 @@ class StageBar:
             disable=not console.is_terminal,
         )
         self._task: TaskID | None = None
+        self._loading = Loading(console)
 
     def __enter__(self) -> Self:
         return self
@@ -171,20 +173,22 @@ class StageBar:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        self._bars.stop()
+        self.pause()
 
     def pause(self) -> None:
         """Clear the bar, so that something else can be drawn; the next stage brings it back."""
+        self._loading.done()
         self._bars.stop()
         if self._task is not None:
             self._bars.remove_task(self._task)
             self._task = None
 
     def stage(self, name: str, total: int | None = None) -> None:
-        if not self.console.is_terminal or name.startswith("loading"):
-            # Downloads draw bars of their own, which a bar of ours would garble.
-            self.console.print(plain(f"{name} …", "dim"), soft_wrap=True)
+        if not self.console.is_terminal or is_loading(name):
+            self._bars.stop()
+            self._loading.show(name)
             return
+        self._loading.done()
         if self._task is not None:
             self._bars.remove_task(self._task)
         self._bars.start()

@@ -20,6 +20,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from maporl_core.cli.loading import Loading, is_loading
 from maporl_core.cli.state import RunState
 from maporl_core.cli.tables import gain_table
 from maporl_core.cli.terminal import duration, number, percent, plain, sparkline
@@ -46,6 +47,7 @@ class LiveView:
         self.state = state
         self.console = console
         self.screen = Screen(state, title, subtitle)
+        self._loading = Loading(console)
         self._live = Live(
             self.screen,
             console=console,
@@ -65,6 +67,7 @@ class LiveView:
         _trace: TracebackType | None,
     ) -> None:
         self.screen.finished = True
+        self._loading.done()
         if self._live.is_started:
             self._live.stop()
         if self.state.gain is not None:
@@ -75,10 +78,10 @@ class LiveView:
         self.state.begin_stage(name, total)
         if self._live.is_started:
             return
-        if name.startswith("loading"):
-            # Downloads draw bars of their own, which a display in place would garble.
-            self.console.print(plain(f"{self.state.stage} …", "dim"))
+        if is_loading(name):
+            self._loading.show(self.state.stage)
         else:
+            self._loading.done()
             self._live.start(refresh=True)
 
     def advance(self, count: int = 1) -> None:

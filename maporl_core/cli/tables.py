@@ -93,7 +93,8 @@ def summary_table(summary: EvalSummary) -> RenderableType:
             plain(percent(summary.oracle_T[turn])),
             plain(percent(summary.agreement_T[turn])),
         )
-    head = plain(f"{summary.label} ({summary.policy_state}): {conditions(summary)}", "bold")
+    state = "" if summary.policy_state in summary.label else f" ({summary.policy_state})"
+    head = plain(f"{summary.label}{state}: {conditions(summary)}", "bold")
     foot = plain(
         f"no answer in {percent(summary.unparsable)} of messages, cut short "
         f"{percent(summary.unfinished)}, took {duration(summary.seconds)}",
