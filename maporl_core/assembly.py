@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from maporl_core.adapter_files import load_adapter
 from maporl_core.config import RunConfig
 from maporl_core.discussion import Bench, Listeners, Rules, Speaker, hold
 from maporl_core.engine import make_engine
@@ -91,6 +93,10 @@ def assemble(config: RunConfig, progress: Progress) -> Assembly:
         progress.stage(f"loading model {config.bases[name].model}")
         loaded[name] = load(config.bases[name], device, config.seed)
     policies = Policies(config, loaded)
+    for name in policies.names():
+        start_from = policies[name].config.adapter
+        if start_from is not None:
+            load_adapter(policies[name], Path(start_from).expanduser())
     engines = {name: make_engine(base, config.engine) for name, base in policies.bases.items()}
     speakers = []
     for agent, policy_name in zip(config.agents, config.agent_policies(), strict=True):

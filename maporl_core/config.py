@@ -44,7 +44,7 @@ class TaskConfig(Section):
     answer_key: str = Field("answer", description="jsonl: key of the gold answer")
     choices_key: str = Field("choices", description="jsonl: key of the choices (grading=choice)")
     holdout: Fraction = Field(
-        0.1, description="jsonl: share of rows that become the test split, by hash of the question"
+        0.1, description="share that becomes the test split, by hash, where data has only one split"
     )
     options: dict[str, Any] = Field(
         default_factory=dict, description="gym: parameters of the reasoning-gym generator"

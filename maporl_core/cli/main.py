@@ -9,6 +9,7 @@ they need when they run.
 from __future__ import annotations
 
 import errno
+import os
 import shlex
 import sys
 import traceback
@@ -66,6 +67,9 @@ def _root(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; returns its exit code.  Errors are one line on stderr."""
+    # Read by OpenMP when torch is loaded: threads that wait by spinning stall each other as soon
+    # as anything else runs on the machine.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in _global_words(words)
     try:
