@@ -21,7 +21,14 @@ from maporl_core.cli.shared import (
     SourceArgument,
     examples,
 )
-from maporl_core.cli.terminal import bytes_text, err_console, out_console, plain, print_json
+from maporl_core.cli.terminal import (
+    bytes_text,
+    err_console,
+    out_console,
+    plain,
+    print_json,
+    to_json,
+)
 from maporl_core.config_load import load_config
 from maporl_core.doctor import Report, examine
 from maporl_core.doctor.facts import OPTIONAL
@@ -46,7 +53,7 @@ def doctor_command(
         bar.stage("looking at versions, devices and the hub")
         report = examine(config, root)
     if json:
-        print_json({"ok": report.ok, **_as_json(report)})
+        print_json(_as_json(report))
     else:
         _print(out_console(), report)
     if not report.ok:
@@ -108,19 +115,7 @@ def _forecast_table(report: Report) -> Table:
 
 
 def _as_json(report: Report) -> dict[str, Any]:
-    return {
-        "system": report.system,
-        "versions": report.versions,
-        "devices": report.devices,
-        "disk": report.disk,
-        "hub": report.hub,
-        "device": report.device,
-        "forecast": None
-        if report.forecast is None
-        else {**_fields(report.forecast), "peak": report.forecast.peak},
-        "findings": report.findings,
-    }
-
-
-def _fields(record: Any) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in record.__dataclass_fields__}
+    facts: dict[str, Any] = to_json(report)
+    if report.forecast is not None:
+        facts["forecast"]["peak"] = report.forecast.peak
+    return {"ok": report.ok, **facts}
