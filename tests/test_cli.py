@@ -44,6 +44,7 @@ COMMANDS = (
     ["config", "keys"],
     ["config", "schema"],
     ["config", "check"],
+    ["pocket", "build"],
     ["doctor"],
 )
 
@@ -73,7 +74,7 @@ def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 # Help -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", [[], *COMMANDS, ["runs"], ["config"]], ids=" ".join)
+@pytest.mark.parametrize("command", [[], *COMMANDS, ["runs"], ["config"], ["pocket"]], ids=" ".join)
 def test_every_help_has_examples(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*command, "--help"]) == 0
     shown = capsys.readouterr().out
@@ -82,7 +83,7 @@ def test_every_help_has_examples(command: list[str], capsys: pytest.CaptureFixtu
     assert " ".join(["maporl", *command[:2]]) in examples
 
 
-@pytest.mark.parametrize("command", [[], ["runs"], ["config"]], ids=" ".join)
+@pytest.mark.parametrize("command", [[], ["runs"], ["config"], ["pocket"]], ids=" ".join)
 def test_a_group_alone_shows_its_help(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -283,10 +284,10 @@ def test_config_commands_speak_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_keys_are_listed_with_default_and_meaning(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["config", "keys", "holdout"]) == 0
-    first, second = capsys.readouterr().out.splitlines()
-    assert first == "task.holdout = 0.1"
-    assert second.startswith("    number >= 0, <= 1; jsonl: share of rows")
+    assert main(["config", "keys", "gamma"]) == 0
+    assert capsys.readouterr().out == (
+        "reward.gamma = 0.3\n    number >= 0, <= 1; discount over turns [γ]\n"
+    )
     assert main(["config", "keys", "--json"]) == 0
     facts = {fact["key"]: fact for fact in json.loads(capsys.readouterr().out)}
     assert facts["discussion.max_context"]["takes"] == "whole number >= 16"
@@ -298,6 +299,36 @@ def test_keys_are_listed_with_default_and_meaning(capsys: pytest.CaptureFixture[
 def test_a_printed_preset_keeps_its_comments(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "presets", "gsm8k"]) == 0
     assert "# What differs from the published runs" in capsys.readouterr().out
+
+
+# Pocket -----------------------------------------------------------------------------------------
+
+
+def test_a_built_in_model_is_built_with_what_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[object] = []
+
+    def build(
+        folder: Path, seed: int, variant: str, _progress: object, **options: object
+    ) -> object:
+        asked.append((folder.name, seed, variant, options))
+        return {"loss": 0.01234, "measures": {"accuracy": [0.5, 0.51]}, "failed": []}
+
+    monkeypatch.setitem(sys.modules, "maporl_core.pocket.build", SimpleNamespace(build=build))
+    folder = tmp_path / "new"
+    assert main(["pocket", "build", str(folder), "--variant", "pocket-b", "--seed", "3"]) == 0
+    assert asked == [("new", 3, "pocket-b", {"steps": None, "gated": True})]
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["loss", "0.0123"] in lines
+    assert ["measures.accuracy", "0.5,", "0.51"] in lines
+    assert ["failed", "none"] in lines
+
+
+def test_a_folder_that_holds_something_else_is_not_built_into(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").touch()
+    assert main(["pocket", "build", str(tmp_path)]) == 2
+    assert main(["pocket", "build", str(tmp_path / "x"), "--variant", "poket"]) == 4
 
 
 # Terminal ---------------------------------------------------------------------------------------

@@ -102,6 +102,7 @@ def presets(
 )
 def keys(
     word: str | None = typer.Argument(None, help="Only keys with this word."),
+    markdown: bool = typer.Option(False, "--markdown", help="As a table for a page."),
     json: JsonOption = False,
 ) -> None:
     """List the keys of a run description with their defaults."""
@@ -109,6 +110,12 @@ def keys(
     found = [fact for fact in key_facts() if wanted in f"{fact.key} {fact.meaning}".lower()]
     if json:
         print_json(found)
+        return
+    if markdown:
+        say("| key | takes | default | meaning |", "|---|---|---|---|")
+        for fact in found:
+            cells = (fact.takes, f"`{fact.default}`" if fact.default else "none", fact.meaning)
+            say(f"| `{fact.key}` | {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
         return
     for fact in found:
         default = f" = {fact.default}" if fact.default else ""

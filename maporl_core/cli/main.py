@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import typer
 
 from maporl_core import __version__
-from maporl_core.cli import config, debate, doctor, evaluate, run, runs
+from maporl_core.cli import config, debate, doctor, evaluate, pocket, run, runs
 from maporl_core.cli.shared import examples, show_help
 from maporl_core.cli.terminal import say, say_error
 from maporl_core.errors import Interrupted, MaporlError
@@ -43,6 +43,7 @@ app.command("eval", epilog=evaluate.EXAMPLES)(evaluate.eval_command)
 app.command("debate", epilog=debate.EXAMPLES)(debate.debate_command)
 app.add_typer(runs.app, name="runs")
 app.add_typer(config.app, name="config")
+app.add_typer(pocket.app, name="pocket")
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor_command)
 
 
