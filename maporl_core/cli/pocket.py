@@ -67,7 +67,7 @@ def build_command(
         print_json({"folder": folder, "report": report})
         return
     for name, value in _flat(to_json(report)):
-        say(f"{name:<24} {value}")
+        say(f"{name:<26} {value}")
     say(f"saved in {folder}")
 
 
