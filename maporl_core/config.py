@@ -132,7 +132,9 @@ class VerifierConfig(Section):
 class RewardConfig(Section):
     """What a message is paid.  Symbols of the paper in brackets."""
 
-    horizon: Literal["discounted", "current", "last"] = "discounted"
+    horizon: Literal["discounted", "current", "last"] = Field(
+        "discounted", description="scores that count: this and later turns, this, or the last turn"
+    )
     share: Literal["team", "own"] = Field(
         "team", description="later scores: mean over agents or own"
     )
@@ -152,29 +154,31 @@ class PPOConfig(Section):
     """Multi-agent PPO."""
 
     advantage: Literal["gae"] = Field("gae", description="advantage estimator")
-    gae_lambda: Fraction = 0.95
-    clip_low: Positive = 0.2
-    clip_high: Positive = 0.2
+    gae_lambda: Fraction = Field(0.95, description="GAE λ over the tokens of a message")
+    clip_low: Positive = Field(0.2, description="ratio clipped below at 1 - clip_low")
+    clip_high: Positive = Field(0.2, description="ratio clipped above at 1 + clip_high")
     value_clip: Positive = Field(0.2, description="clip range of the value loss")
-    value_coef: NonNegative = 0.1
-    kl_coef: NonNegative = 0.002
+    value_coef: NonNegative = Field(0.1, description="weight of the value loss")
+    kl_coef: NonNegative = Field(0.002, description="KL penalty per token against the base")
     kl_target: Positive | None = Field(
         None, description="adapt kl_coef towards this KL per message; default: fixed"
     )
     kl_horizon: Positive = Field(
         10_000.0, description="messages over which the adaptive KL coefficient moves"
     )
-    entropy_coef: NonNegative = 0.0
-    epochs: Count = 4
+    entropy_coef: NonNegative = Field(0.0, description="entropy bonus per token")
+    epochs: Count = Field(4, description="passes over the messages of a step")
     minibatches: Count = Field(1, description="optimiser steps per epoch")
     micro_tokens: Count = Field(
         16_384, description="padded tokens of one forward; changes memory, not the gradient"
     )
-    lr: Positive = 1e-4
+    lr: Positive = Field(1e-4, description="learning rate of the adapters (AdamW)")
     value_lr: Positive | None = Field(None, description="of the value heads; default: lr")
-    weight_decay: NonNegative = 0.0
-    warmup_steps: Natural = 0
-    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    weight_decay: NonNegative = Field(0.0, description="AdamW weight decay")
+    warmup_steps: Natural = Field(0, description="steps over which the learning rate rises")
+    schedule: Literal["constant", "linear", "cosine"] = Field(
+        "constant", description="learning rate after the warm-up"
+    )
     max_grad_norm: Positive = Field(1.0, description="per policy")
     max_bad_steps: Count = Field(
         3, description="stop after so many steps in a row whose loss or reward is not finite"
@@ -214,16 +218,18 @@ class CheckpointConfig(Section):
 
 
 class EngineConfig(Section):
-    kind: Literal["auto", "hf"] = "auto"
+    kind: Literal["auto", "hf"] = Field(
+        "auto", description="who samples; hf: in process, with the trainer's own weights"
+    )
     max_batch: Count = Field(512, description="rows generated at once")
 
 
 class RunConfig(Section):
     """Everything that decides a run."""
 
-    name: Name = "pocket"
-    seed: Natural = 0
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    name: Name = Field("pocket", description="name of the run and of its folder")
+    seed: Natural = Field(0, description="decides data order, sampling, shuffling and adapters")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: CUDA where there is")
     task: TaskConfig = TaskConfig()
     bases: dict[Name, BaseModelConfig] = Field(default_factory=lambda: {"main": BaseModelConfig()})
     policies: dict[Name, PolicyConfig] = Field(

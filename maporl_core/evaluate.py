@@ -197,7 +197,7 @@ def _accuracy_T(outcome: QuestionOutcome, turns: int) -> NDArray[np.float64]:
 
 def bootstrap_T(values_QT: NDArray[np.float64], seed: int) -> tuple[Interval, ...]:
     """Mean per turn with a 95% percentile interval from resampling questions; NaN if none."""
-    questions, turns = values_QT.shape
+    questions, turns = len(values_QT), int(values_QT.shape[1])
     if questions == 0:
         return (Interval(float("nan"), float("nan"), float("nan")),) * turns
     rng = np.random.default_rng(seed)
