@@ -56,18 +56,19 @@ def score_digit(score: float) -> int:
     return min(9, max(0, int(score * 10)))
 
 
-def _compact_name(name: str, score: float | None) -> str:
-    return name if score is None else f"{name} ({score_digit(score)})"
+def _compact(seen: Seen) -> str:
+    digit = "" if seen.score is None else f" ({score_digit(seen.score)})"
+    return f"{seen.name} {seen.text.strip()}{digit}"
 
 
 def _compact_later(own: Seen, others: Sequence[Seen]) -> str:
-    """A few tokens per message, for the built-in agents: name, score digit, text.
+    """A few tokens per message, for the built-in agents: name, text, score digit; own one first.
 
-    "you (7); Bo (3) 12 + 7 = 19 - 4 = 15; Cy (5) …": the digit right before the text it judges.
+    "Ada 9: 12 + 9 = 21 - 4 = 17 (6); Bo 7: 12 + 7 = 19 - 4 = 15 (3)".  The digit stands after
+    what it judges, so that a causal model reads it knowing the message; before the text, small
+    models did not learn to use it.
     """
-    own_part = [_compact_name("you", own.score)] if own.score is not None or not others else []
-    parts = [f"{_compact_name(seen.name, seen.score)} {seen.text.strip()}" for seen in others]
-    return "; ".join([*own_part, *parts])
+    return "; ".join(_compact(seen) for seen in (own, *others))
 
 
 STYLES: Mapping[str, PromptStyle] = {

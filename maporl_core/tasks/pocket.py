@@ -1,14 +1,15 @@
 """Little word problems with one smudged number, for agents that must talk to get past one half.
 
-"Mia has 12 pens, gets 7 or 9 and loses 4. How many?" — three whole numbers, two steps, and one
+"Mia has 12 pens, gets 7 or 9 and loses 4. How many?": three whole numbers, two steps, and one
 number that reads as either of two values.  Which reading is meant is drawn 50/50 per problem and
 shows nowhere in the question, so one agent alone is right half of the time at best: neither
 greedy decoding nor a majority of answers gets further.  Only what the verifier says about the
 messages of a discussion tells the readings apart.
 
 In: split, position and seed.  Out: Problems, and verdicts on messages of the form
-"12 + 9 = 21 - 4 = 17".  Neighbours: ``tasks/registry`` names this task; ``pocket/lessons`` makes
-the supervised data of the built-in models from the third split, ``lessons``.
+"9: 12 + 9 = 21 - 4 = 17", which say how the smudge was read and then work it out.
+Neighbours: ``registry`` names this task; ``pocket/lessons`` makes the supervised data of the
+built-in models from the third split, "lessons".
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import random
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from hashlib import blake2b
 
 from maporl_core.errors import DataError
+from maporl_core.tasks.order import rows_at
 from maporl_core.types import Problem
 
 NAMES = (
@@ -45,8 +47,8 @@ TEMPLATES = (
 SPLITS = ("train", "test", "lessons")
 TEST_SIZE = 5_000
 
-_FIRST = (5, 49)  # the first number, both ends in
-_OTHER = (2, 15)  # the second and the third
+_FIRST = (10, 39)  # the first number, both ends in
+_OTHER = (2, 9)  # the second and the third
 _LARGEST = 99
 # Every form "12 + 9 = 21 - 4 = 17" in a text; digits must not run on at either end.
 _WORKED = re.compile(
@@ -73,10 +75,11 @@ class Numbers:
         return ("test", "train", "lessons")[(int.from_bytes(bucket, "big") % 10 + 2) // 4]
 
     def worked(self, reading: int) -> str:
-        """The right message for one reading (0 or 1), e.g. "12 + 9 = 21 - 4 = 17"."""
+        """The right message for one reading (0 or 1), e.g. "9: 12 + 9 = 21 - 4 = 17"."""
         a, b, c = self.triples[reading]
         step, end = _steps((a, b, c), self.signs)
-        return f"{a} {self.signs[0]} {b} = {step} {self.signs[1]} {c} = {end}"
+        read = self.triples[reading][self.smudged]
+        return f"{read}: {a} {self.signs[0]} {b} = {step} {self.signs[1]} {c} = {end}"
 
     def result(self, reading: int) -> int:
         return _steps(self.triples[reading], self.signs)[1]
@@ -88,7 +91,7 @@ def _steps(triple: tuple[int, int, int], signs: tuple[str, str]) -> tuple[int, i
     return step, step + c if signs[1] == "+" else step - c
 
 
-@lru_cache(maxsize=None)
+@cache
 def _look_alikes(value: int, low: int, high: int) -> tuple[int, ...]:
     """Values that differ from this one in exactly one digit, equally long."""
     text = str(value)
@@ -128,8 +131,11 @@ def draw_question(rng: random.Random, numbers: Numbers) -> str:
     return rng.choice(TEMPLATES).format(
         name=rng.choice(NAMES),
         things=rng.choice(OBJECTS),
+        now1=now1,
+        past1=past1,
+        now2=now2,
+        past2=past2,
         **dict(zip("abc", shown, strict=True)),
-        **{"now1": now1, "now2": now2, "past1": past1, "past2": past2},
     )
 
 
@@ -151,14 +157,10 @@ class PocketTask:
 
     def problems(self, split: str, start: int, count: int, seed: int) -> list[Problem]:
         _check_split(split)
-        positions = range(start, start + count)
-        if split != "test":
-            return [self._problem(split, position, seed) for position in positions]
-        return [
-            self._problem(split, _shuffled(TEST_SIZE, position // TEST_SIZE, seed)[row], 0)
-            for position in positions
-            for row in [position % TEST_SIZE]
-        ]
+        if split == "test":
+            rows = rows_at(TEST_SIZE, start, count, seed, "pocket")
+            return [self._problem(split, row, 0) for row in rows]
+        return [self._problem(split, position, seed) for position in range(start, start + count)]
 
     def _problem(self, split: str, index: int, seed: int) -> Problem:
         rng = random.Random(f"pocket/{split}/{index}/{seed}")
@@ -194,10 +196,3 @@ class PocketTask:
 def _check_split(split: str) -> None:
     if split not in SPLITS:
         raise DataError(f"pocket has no split {split!r}; it has {', '.join(SPLITS)}")
-
-
-@lru_cache(maxsize=8)
-def _shuffled(size: int, epoch: int, seed: int) -> tuple[int, ...]:
-    rows = list(range(size))
-    random.Random(f"pocket/order/{epoch}/{seed}").shuffle(rows)
-    return tuple(rows)
