@@ -71,8 +71,8 @@ class Listeners:
     """Who hears a discussion while it is held.
 
     ``text`` hears the problems whose indices are in ``watched`` as they are generated; ``spoken``
-    hears each finished turn of those problems; ``turn`` the number of messages of every turn and
-    may raise to abandon the discussions.
+    hears each finished turn of those problems; ``turn`` the number of messages of every turn.
+    Any of them may raise to abandon the discussions.
     """
 
     turn: Callable[[int], None] | None = None
@@ -112,11 +112,13 @@ def hold(
         table = _Table(
             problems, seats, range(start, end), speakers, bench, rules, listeners or Listeners()
         )
-        while not table.finished():
-            table.turn()
+        try:
+            while not table.finished():
+                table.turn()
+        finally:  # also when a listener gave the discussions up
+            for engine in {id(s.engine): s.engine for s in speakers}.values():
+                engine.forget()
         discussions += table.discussions()
-        for engine in {id(s.engine): s.engine for s in speakers}.values():
-            engine.forget()
     return discussions
 
 

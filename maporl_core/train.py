@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 
 from maporl_core.assembly import Assembly, assemble
 from maporl_core.config import RunConfig
-from maporl_core.errors import TrainingError
 from maporl_core.metrics import step_metrics
-from maporl_core.packing import Row, pack
+from maporl_core.packing import pack
 from maporl_core.progress import Progress
 from maporl_core.rewards import count_shaping, reward_discussion, shaping_events
 from maporl_core.seeds import stable_seed
@@ -24,7 +23,7 @@ from maporl_core.session import Abandoned, Session, open_session
 from maporl_core.step_report import memory_metrics, reward_metrics, speed_metrics
 from maporl_core.store.paths import RunDir
 from maporl_core.store.records import MessageReward, Paid
-from maporl_core.types import Discussion, EvalSummary, PairedGain, RewardParts, StepReport
+from maporl_core.types import Discussion, PairedGain, RewardParts, StepReport
 from maporl_core.update import Updater, UpdateResult
 from maporl_core.watch import Watch
 
@@ -81,7 +80,7 @@ def one_step(session: Session, assembly: Assembly, updater: Updater, step: int) 
     seats = range(step * count, step * count + len(problems))
     seed = stable_seed(config.seed, "rollout")
     rules = assembly.rules(seed, config.discussion.temperature, untrained=False)
-    watch = Watch(session.store.live, step + 1, problems[0], session.names, turns)
+    watch = Watch(session.store.live, step + 1, problems[0], session.names, turns, session.give_way)
     listeners = replace(watch.listeners(), turn=session.heard)
     discussions = assembly.hold(problems, seats, rules, listeners)
     clock.lap("rollout")
@@ -152,6 +151,3 @@ class _Clock:
     @property
     def total(self) -> float:
         return self._last - self.started
-
-
-__all__ = ["EvalSummary", "Row", "TrainResult", "TrainingError", "one_step", "train"]

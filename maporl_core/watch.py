@@ -7,7 +7,7 @@ In: what a discussion's listeners hear.  Out: at most five small writes a second
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from maporl_core.discussion import Listeners
 from maporl_core.store.live import LiveWriter
@@ -19,12 +19,22 @@ INTERVAL = 0.2
 
 
 class Watch:
-    """Follows the first problem of a step."""
+    """Follows the first problem of a step.
+
+    ``give_way`` is called with every token heard and may raise: with a large model a turn takes
+    long, and a run that was asked to stop should not finish it.
+    """
 
     def __init__(
-        self, live: LiveWriter, step: int, problem: Problem, agents: Sequence[str], turns: int
+        self,
+        live: LiveWriter,
+        step: int,
+        problem: Problem,
+        agents: Sequence[str],
+        turns: int,
+        give_way: Callable[[], None],
     ) -> None:
-        self._live = live
+        self._live, self._give_way = live, give_way
         self._pending: dict[tuple[int, int], LiveMessage] = {}
         self._next = 0.0
         live.begin(step, "train", problem, agents, turns)
@@ -33,6 +43,7 @@ class Watch:
         return Listeners(watched=frozenset({0}), text=self._text, spoken=self._spoken)
 
     def _text(self, _problem: int, turn: int, agent: int, text: str) -> None:
+        self._give_way()
         self._pending[turn, agent] = LiveMessage(turn, agent, "writing", text)
         now = time.monotonic()
         if now >= self._next:
