@@ -47,7 +47,8 @@ STAGES = {
     "packing": set(),
     "lora": set(),
     "policy": {"chat", "lora"},
-    "update": {"advantages", "losses", "packing", "policy"},
+    "base_update": {"advantages", "losses", "packing", "policy"},
+    "update": {"base_update", "losses", "packing", "policy"},
     "metrics": set(),
     "store": set(),
     # Where models come from: the built-in ones are taught with the task's own text and prompts.

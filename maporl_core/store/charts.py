@@ -98,3 +98,18 @@ def _merged(found: Iterable[_Point], width: int) -> Series:
         highs=tuple(point[4] for point in merged),
         counts=tuple(point[1] for point in merged),
     )
+
+
+def latest(connection: sqlite3.Connection) -> dict[str, float]:
+    """All values of the last step."""
+    rows = connection.execute(
+        "SELECT n.name, m.value FROM metric_names n CROSS JOIN metrics m "
+        "ON m.name = n.id AND m.step = (SELECT max(step) FROM steps) ORDER BY n.name"
+    ).fetchall()
+    return {name: get_number(value) for name, value in rows}
+
+
+def last_time(connection: sqlite3.Connection) -> float | None:
+    """When the last step was written, in seconds since 1970; None before the first."""
+    row = connection.execute("SELECT time FROM steps ORDER BY step DESC LIMIT 1").fetchone()
+    return None if row is None else float(row[0])

@@ -17,7 +17,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from maporl_core.errors import StoreError
@@ -47,7 +46,7 @@ from maporl_core.store.records import (
     StoredDiscussion,
 )
 from maporl_core.store.requests import RequestWriter
-from maporl_core.store.values import get_number, get_text
+from maporl_core.store.values import get_text
 from maporl_core.types import REWARD_PARTS
 
 __all__ = [
@@ -148,17 +147,12 @@ class StoreReader:
     def latest_metrics(self) -> dict[str, float]:
         """All values of the last step."""
         with self._read() as connection:
-            rows = connection.execute(
-                "SELECT n.name, m.value FROM metric_names n CROSS JOIN metrics m "
-                "ON m.name = n.id AND m.step = (SELECT max(step) FROM steps) ORDER BY n.name"
-            ).fetchall()
-        return {name: get_number(value) for name, value in rows}
+            return charts.latest(connection)
 
     def last_written(self) -> float | None:
         """When the last step was written, in seconds since 1970; None before the first."""
         with self._read() as connection:
-            row = connection.execute("SELECT time FROM steps ORDER BY step DESC LIMIT 1").fetchone()
-        return None if row is None else float(row[0])
+            return charts.last_time(connection)
 
     # Discussions ----------------------------------------------------------------------------
 
@@ -277,12 +271,7 @@ class StoreReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @contextmanager
