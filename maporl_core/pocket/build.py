@@ -45,6 +45,7 @@ _ALONE, _TOLD = 0.12, 0.40  # ends of the first two stages, as shares of all ste
 _TRUSTING = 0.4  # share of the third stage's discussions with scores that have the role
 _WARMUP = 50  # steps
 _FLOOR = 0.03  # of the peak rate, at the end
+_SECOND_PEAK = 0.5  # of the third stage's rate, as a share of the first
 _DECISION_WEIGHT = 5.0  # of the token that chooses a reading; 1 for all others
 _GRADIENT_NORM = 1.0
 _GATE_QUESTIONS = 500
@@ -177,9 +178,17 @@ def _lessons(rng: random.Random, done: float, count: int, leaning: float) -> lis
 
 
 def _rate(step: int, done: float) -> float:
-    """Learning rate as a share of its peak: warm-up, then a cosine down to the floor."""
-    cosine = 0.5 * (1.0 + math.cos(math.pi * done))
-    return min(1.0, (step + 1) / _WARMUP) * (_FLOOR + (1.0 - _FLOOR) * cosine)
+    """Learning rate as a share of its peak: warm-up, then a cosine down to the floor, twice.
+
+    The first one ends with the second stage: following scores is learned only once the rate has
+    come down.  The second, for the mixture, starts lower, so that it is not lost again.
+    """
+    if done < _TOLD:
+        peak, phase = 1.0, done / _TOLD
+    else:
+        peak, phase = _SECOND_PEAK, (done - _TOLD) / (1.0 - _TOLD)
+    cosine = 0.5 * (1.0 + math.cos(math.pi * phase))
+    return min(1.0, (step + 1) / _WARMUP) * peak * (_FLOOR + (1.0 - _FLOOR) * cosine)
 
 
 def lesson_loss(network: LlamaForCausalLM, batch: Batch) -> Tensor:

@@ -59,7 +59,7 @@ def failures(measures: Measures) -> tuple[str, ...]:
         ("turn-1 accuracy", measures.accuracy[0], 0.47, 0.53),
         ("accuracy over turns, highest - lowest", spread, 0.0, 0.03),
         ("well-formed messages", measures.well_formed, 0.98, 1.0),
-        ("right arithmetic, sampled", measures.arithmetic, 0.97, 1.0),
+        ("right arithmetic, sampled", measures.arithmetic, 0.95, 1.0),
         ("right arithmetic, greedy", measures.greedy_arithmetic, 0.97, 1.0),
         ("right copies", measures.copied, 0.95, 1.0),
         ("best score followed when told to", measures.told_followed, 0.9, 1.0),
