@@ -10,8 +10,11 @@ import torch
 from small import EOS, config, discussions, policies, rewards
 from transformers.models.llama.modeling_llama import LlamaMLP
 
+from maporl_core.losses import kl_terms
 from maporl_core.packing import Row, Span, pack, tabulate
-from maporl_core.types import RewardParts
+from maporl_core.padding import to_padded
+from maporl_core.rewards import reward_discussion
+from maporl_core.types import Discussion, Message, Problem, RewardParts
 from maporl_core.update import Updater
 
 
@@ -74,6 +77,48 @@ def test_end_token_that_equals_the_pad_token_is_trained_and_carries_the_reward()
     assert table.targets_N.tolist() == [6, EOS]
     assert table.lengths_M.tolist() == [2]
     assert table.rewards_M.tolist() == [0.75]
+
+
+def test_a_message_cut_at_the_limit_is_paid_once_on_its_last_token_whatever_the_prompt_holds():
+    run = config(agents=1, discussion={"turns": 1}, train={"train_turns": "all"})
+    cut = Message(
+        turn=0,
+        agent=0,
+        policy="Ada",
+        prompt_ids=(EOS, 5, EOS),
+        ids=(6, 7, 8),
+        logprobs=(-1.0,) * 3,
+        text="w6 w7 w8",
+        finish="length",
+        answer="1",
+        correct=True,
+        score=1.0,
+    )
+    held = Discussion(Problem("p", "q", "1", "t", "train"), ("Ada",), ((cut,),))
+    paid = reward_discussion(held, run.reward)
+    assert paid[0][0].total == pytest.approx(1.0 - 0.1)
+    table = tabulate(pack([held], [paid], ["Ada"], [0]), [0])
+    terms = kl_terms(
+        to_padded(table.sampler_logprobs_N, table.lengths_M),
+        to_padded(table.sampler_logprobs_N, table.lengths_M),
+        table.lengths_M,
+        table.rewards_M,
+        0.1,
+    )
+    assert terms.token_rewards_ML[0].tolist() == pytest.approx([0.0, 0.0, 0.9])
+
+
+def test_conversations_without_a_trained_message_change_no_gradient_and_no_metric():
+    run = config(agents=1)
+    normal = discussions(run, count=1)
+    untrained = discussions(run, count=2, seed=5, base_turns=3)
+    alone, first = gradients_of_one_step(run, rows_of(run, normal), 100_000)
+    held = [*normal, *untrained]
+    paid = [*rewards(normal), *rewards(untrained)]
+    beside, second = gradients_of_one_step(run, rows_of(run, held, paid), 100_000)
+    assert all(torch.equal(a, b) for a, b in zip(alone["Ada"], beside["Ada"], strict=True))
+    assert dict(first.metrics) == dict(second.metrics)
+    assert all(math.isfinite(value) for value in second.metrics.values())
 
 
 @pytest.mark.parametrize("micro_tokens", [1, 60, 130])
