@@ -12,12 +12,15 @@ from pathlib import Path
 
 from maporl_core.adapter_files import load_adapter
 from maporl_core.config import RunConfig
+from maporl_core.context import fit_opening
 from maporl_core.discussion import Bench, Listeners, Rules, Speaker, hold
 from maporl_core.engine import make_engine
 from maporl_core.engine.base import Engine, Sampling
+from maporl_core.errors import DataError, ModelError
 from maporl_core.models import load, resolve_device
 from maporl_core.policy import Policies
 from maporl_core.progress import Progress
+from maporl_core.prompts import STYLES
 from maporl_core.tasks.base import Task
 from maporl_core.tasks.registry import make_task
 from maporl_core.types import Discussion, Problem
@@ -70,6 +73,30 @@ class Assembly:
             max_batch=self.config.engine.max_batch,
         )
 
+    def fitting(
+        self, problems: Sequence[Problem], seats: Sequence[int]
+    ) -> tuple[list[Problem], list[int]]:
+        """Those problems (with their seats) whose question fits every agent's window.
+
+        Raises ModelError, saying what to change, when none does.
+        """
+        kept: list[tuple[Problem, int]] = []
+        refusal: ModelError | None = None
+        style = STYLES[self.config.discussion.style]
+        limit = self.config.discussion.max_new_tokens
+        for problem, seat in zip(problems, seats, strict=True):
+            question = style.opening(self.task.prompt(problem))
+            try:
+                for speaker in self.speakers:
+                    fit_opening(speaker.codec, speaker.role, question, speaker.context - limit)
+            except ModelError as error:
+                refusal = error
+            else:
+                kept.append((problem, seat))
+        if refusal is not None and not kept:
+            raise refusal
+        return [problem for problem, _ in kept], [seat for _, seat in kept]
+
     def hold(
         self,
         problems: Sequence[Problem],
@@ -87,6 +114,9 @@ def assemble(config: RunConfig, progress: Progress) -> Assembly:
     """
     progress.stage(f"loading task {config.task.name}")
     task = make_task(config.task)
+    for split in (config.task.train_split, config.task.eval_split):
+        if task.size(split) == 0:  # an unknown split raises by itself
+            raise DataError(f"task {task.name}: its split {split!r} holds no problems")
     device = resolve_device(config.device)
     loaded = {}
     for name in dict.fromkeys(policy.base for policy in config.resolved_policies().values()):

@@ -60,7 +60,9 @@ class BaseModelConfig(Section):
     """One frozen base model that policies stand on."""
 
     model: str = Field(
-        "pocket", description="hub id, local folder, .gguf file, or built-in: pocket, pocket-b"
+        "pocket",
+        min_length=1,
+        description="hub id, local folder, .gguf file, or built-in: pocket, pocket-b",
     )
     revision: str | None = Field(None, description="hub revision")
     quantize: Literal["none", "4bit"] = Field("none", description="4bit: QLoRA, needs CUDA")
@@ -228,7 +230,9 @@ class RunConfig(Section):
     """Everything that decides a run."""
 
     name: Name = Field("pocket", description="name of the run and of its folder")
-    seed: Natural = Field(0, description="decides data order, sampling, shuffling and adapters")
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = Field(
+        0, description="decides data order, sampling, shuffling and adapters"
+    )
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: CUDA where there is")
     task: TaskConfig = TaskConfig()
     bases: dict[Name, BaseModelConfig] = Field(default_factory=lambda: {"main": BaseModelConfig()})

@@ -132,6 +132,23 @@ def config_warnings(config: RunConfig) -> list[str]:
         )
     if config.eval.questions == 0 and config.train.steps > 0:
         found.append("eval.questions: 0 measures nothing before and after training")
+    trained = config.train.train_agents
+    if trained is not None and not trained:
+        found.append("train.train_agents: an empty list trains nobody")
+    if len(config.agents) == 1 and config.discussion.consensus_stop:
+        found.append(
+            "discussion.consensus_stop: one agent always agrees with itself; every discussion ends "
+            "after turn 1"
+        )
+    shared = [
+        agent.name
+        for agent, policy in zip(config.agents, config.agent_policies(), strict=True)
+        if trained and agent.name not in trained and policy in config.trained_policies()
+    ]
+    if shared:
+        found.append(
+            f"train.train_agents: {', '.join(shared)} shares a trained policy and changes with it"
+        )
     return found
 
 
@@ -174,6 +191,12 @@ def config_diff(a: RunConfig, b: RunConfig) -> list[str]:
 def check_resumable(stored: RunConfig, wanted: RunConfig) -> None:
     """Raise ConfigError, naming the keys, where ``wanted`` cannot go on from a ``stored`` run."""
     changed = [key for key in config_diff(stored, wanted) if key not in HARMLESS_KEYS]
+    if stored.ppo.schedule != "constant" and stored.train.steps != wanted.train.steps:
+        raise ConfigError(
+            f"train.steps: the run's learning rate falls ({stored.ppo.schedule}) over its "
+            f"{stored.train.steps} steps, so another number would change what it learns; start a "
+            "new run for that"
+        )
     if changed:
         more = f" and {len(changed) - 6} more" if len(changed) > 6 else ""
         raise ConfigError(

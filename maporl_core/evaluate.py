@@ -125,8 +125,11 @@ def evaluate_run(
     ``config`` is the run's own, changed where the caller wants another task or setting.
     """
     assembly = assemble(config, progress)
-    loaded = load_policy_state(run, assembly.policies, policy_state)
-    problems = held_out(assembly, questions, split)
+    step = load_policy_state(run, assembly.policies, policy_state)
+    asked = held_out(assembly, questions, split)
+    problems, _ = assembly.fitting(asked, range(len(asked)))
+    if len(problems) < len(asked):
+        progress.log("warning", f"{len(asked) - len(problems)} questions left out: too long")
     summary, discussions = evaluate(
         assembly,
         problems,
@@ -136,21 +139,10 @@ def evaluate_run(
         seed=seed,
         progress=progress,
     )
-    step = _step_of(run, loaded)
     with StoreWriter(run) as store:
         store.set_decode(assembly.decode)
         store.write_evaluation(step, summary, [Paid(d) for d in discussions], origin="command")
     return summary
-
-
-def _step_of(run: RunDir, loaded: str) -> int:
-    """After which step the loaded adapters were saved; 0 for the base."""
-    if loaded.startswith("step-"):
-        return int(loaded.removeprefix("step-"))
-    if loaded == "base":
-        return 0
-    with StoreReader(run) as reader:
-        return reader.status().step
 
 
 def held_out(assembly: Assembly, questions: int, split: str | None = None) -> list[Problem]:

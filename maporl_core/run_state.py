@@ -19,7 +19,7 @@ import torch
 from maporl_core.adapter_files import load_adapter, save_adapter
 from maporl_core.errors import StoreError
 from maporl_core.policy import Policies
-from maporl_core.store.checkpoint import find_resumable, list_checkpoints
+from maporl_core.store.checkpoint import checkpoint_at, list_checkpoints, newest_adapters
 from maporl_core.store.paths import RunDir
 from maporl_core.store.state_files import load_state, save_state
 from maporl_core.update import Updater
@@ -88,32 +88,28 @@ def restore_random_states(states: dict[str, Any]) -> None:
         torch.cuda.set_rng_state_all(states["cuda"])
 
 
-def load_policy_state(run: RunDir, policies: Policies, policy_state: str) -> str:
-    """Load the adapters of a run: "trained" (``final/``, else the newest whole checkpoint) or a
-    checkpoint by name such as "step-000010"; "base" loads nothing.  Returns what was loaded.
+def load_policy_state(run: RunDir, policies: Policies, policy_state: str) -> int:
+    """Load the adapters of a run: "trained" (the newest whole ones) or a checkpoint by name such
+    as "step-000010"; "base" loads nothing.  Returns after which step they were saved.
 
-    Raises StoreError when there is nothing to load, naming what exists.
+    Raises StoreError when there is nothing to load, naming what exists, or it is damaged.
     """
     if policy_state == "base":
-        return "base"
+        return 0
     if policy_state == "trained":
-        if (run.final / POLICIES).is_dir():
-            load_policies(run.final, policies)
-            return "final"
-        found = find_resumable(run).checkpoint
+        found = newest_adapters(run)
         if found is None:
             raise StoreError(
                 f"run {run.name!r} has no trained adapters yet: wait for its first checkpoint, or "
                 "ask its untrained agents with --base"
             )
-        load_policies(found.path, policies)
-        return found.path.name
-    folder = run.checkpoints / policy_state
-    if not (folder / POLICIES).is_dir():
-        names = [entry.path.name for entry in list_checkpoints(run)]
-        raise StoreError(
-            f"run {run.name!r} has no checkpoint {policy_state!r}; there is: "
-            f"{', '.join(names) or 'none'}"
-        )
-    load_policies(folder, policies)
-    return policy_state
+    else:
+        steps = {entry.path.name: entry.step for entry in list_checkpoints(run)}
+        if policy_state not in steps:
+            raise StoreError(
+                f"run {run.name!r} has no checkpoint {policy_state!r}; there is: "
+                f"{', '.join(steps) or 'none'}"
+            )
+        found = checkpoint_at(run, steps[policy_state])
+    load_policies(found.path, policies)
+    return found.step

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NoReturn
 
+import torch
+
 from maporl_core.assembly import Assembly
 from maporl_core.config import RunConfig
 from maporl_core.control import StopFlag, stop_signals
@@ -20,10 +22,12 @@ from maporl_core.errors import Interrupted, MaporlError, StoreError, TrainingErr
 from maporl_core.evaluate import evaluate, gain_between, held_out
 from maporl_core.progress import Progress
 from maporl_core.run_state import load_run_state, save_policies, save_run_state
+from maporl_core.seeds import stable_seed
 from maporl_core.store.checkpoint import (
     atomic_folder,
     clean_leftovers,
     find_resumable,
+    set_aside,
     write_checkpoint,
 )
 from maporl_core.store.lock import RunLock
@@ -31,7 +35,7 @@ from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader
 from maporl_core.store.records import Paid, Request
 from maporl_core.store.writer import StoreWriter
-from maporl_core.types import Discussion, EvalSummary, PairedGain
+from maporl_core.types import Discussion, EvalSummary, PairedGain, Problem
 from maporl_core.update import Updater, UpdateResult
 
 PAUSE_POLL = 0.2
@@ -73,6 +77,8 @@ class Session:
     # Start ------------------------------------------------------------------------------------
 
     def begin(self) -> int:
+        # Dropout draws from the global generator; a resumed run gets its state back instead.
+        torch.manual_seed(stable_seed(self.config.seed, "torch"))
         self.say("info", "run", f"run {self.run.name} starts in {self.run.path}")
         return 0
 
@@ -82,7 +88,9 @@ class Session:
         found = find_resumable(self.run)
         for line in found.lines():
             self.say("warning" if line.startswith("passed over") else "info", "resume", line)
+        set_aside(path for path, _ in found.passed_over)
         step = 0
+        torch.manual_seed(stable_seed(self.config.seed, "torch"))
         if found.checkpoint is not None:
             step, self._bad_steps = load_run_state(
                 found.checkpoint.path, self.assembly.policies, self.updater
@@ -101,6 +109,20 @@ class Session:
         self.progress.advance(messages)
         self._lock.beat()
         self.give_way()
+
+    def fitting(
+        self, problems: Sequence[Problem], seats: Sequence[int]
+    ) -> tuple[list[Problem], list[int]]:
+        """Problems whose question fits the context windows; the others are counted in the log."""
+        kept = self.assembly.fitting(problems, seats)
+        if len(kept[0]) < len(problems):
+            self.say(
+                "warning",
+                "context",
+                f"{len(problems) - len(kept[0])} questions left out: too long for the context "
+                "window (discussion.max_context)",
+            )
+        return kept
 
     def give_way(self) -> None:
         """Raise Abandoned when the run was asked to stop; nothing was changed yet."""
@@ -192,11 +214,20 @@ class Session:
 
     # Measuring and saving -----------------------------------------------------------------------
 
+    def evaluated(self, label: str) -> bool:
+        """Whether the run holds this evaluation of its own already (it was resumed)."""
+        with StoreReader(self.run) as reader:
+            return any(e.origin == "run" and e.summary.label == label for e in reader.evaluations())
+
+    def _beat(self) -> None:
+        self._lock.beat()
+        self.give_way()
+
     def evaluate(self, label: str, policy_state: str, *, step: int) -> EvalSummary | None:
         """Evaluate on held-out questions and store it; None when ``eval.questions`` is 0."""
         if self.config.eval.questions == 0:
             return None
-        problems = held_out(self.assembly, self.config.eval.questions)
+        problems, _ = self.fitting(*_seated(held_out(self.assembly, self.config.eval.questions)))
         summary, discussions = evaluate(
             self.assembly,
             problems,
@@ -205,7 +236,7 @@ class Session:
             temperature=self.config.eval.temperature,
             seed=self.config.seed,
             progress=self.progress,
-            heartbeat=self._lock.beat,
+            heartbeat=self._beat,
         )
         self.store.write_evaluation(step, summary, [Paid(d) for d in discussions])
         if step > 0:
@@ -243,7 +274,7 @@ class Session:
         """Evaluate after training, save the last checkpoint and ``final/``, compare."""
         self.evaluate("after", "trained", step=step)
         self.checkpoint(step)
-        with atomic_folder(self.run.final) as folder:
+        with atomic_folder(self.run.final, {"step": step}) as folder:
             save_policies(folder, self.assembly.policies)
         gain = None
         if self.config.eval.questions:
@@ -284,6 +315,10 @@ def open_session(config: RunConfig, run: RunDir, progress: Progress) -> Iterator
         except Exception as error:
             _note_failure(store, "failed", str(error) or type(error).__name__)
             raise
+
+
+def _seated(problems: Sequence[Problem]) -> tuple[Sequence[Problem], range]:
+    return problems, range(len(problems))
 
 
 def _note_failure(store: StoreWriter, state: str, reason: str) -> None:

@@ -50,22 +50,23 @@ def train(
         assembly = assemble(config, progress)
         updater = Updater(assembly.policies, config)
         session.attach(assembly, updater)
-        start = session.restore() if resume else session.begin()
-        if start == 0:
-            session.evaluate("before", "base", step=0)
-        for step in range(start, config.train.steps):
-            session.obey(step)
-            try:
+        done = session.restore() if resume else session.begin()
+        try:
+            if done == 0 and not session.evaluated("before"):
+                session.evaluate("before", "base", step=0)
+            for step in range(done, config.train.steps):
+                session.obey(step)
                 one_step(session, assembly, updater, step)
-            except Abandoned:
-                session.leave(step)
-            if session.due(config.eval.every, step + 1):
-                session.evaluate(f"step {step + 1}", "trained", step=step + 1)
-            if session.due(config.checkpoint.every, step + 1):
-                session.checkpoint(step + 1)
-        session.obey(config.train.steps)
-        gain = session.finish(config.train.steps)
-    return TrainResult(config.train.steps, gain)
+                done = step + 1
+                if session.due(config.eval.every, done):
+                    session.evaluate(f"step {done}", "trained", step=done)
+                if session.due(config.checkpoint.every, done):
+                    session.checkpoint(done)
+            session.obey(done)
+            gain = session.finish(done)
+        except Abandoned:  # a rollout or an evaluation was given up; ``done`` steps are whole
+            session.leave(done)
+    return TrainResult(done, gain)
 
 
 def one_step(session: Session, assembly: Assembly, updater: Updater, step: int) -> None:
@@ -77,7 +78,7 @@ def one_step(session: Session, assembly: Assembly, updater: Updater, step: int) 
 
     progress.stage(f"step {step + 1}: rollout", count * agents * turns)
     problems = assembly.task.problems(config.task.train_split, step * count, count, config.seed)
-    seats = range(step * count, step * count + len(problems))
+    problems, seats = session.fitting(problems, range(step * count, (step + 1) * count))
     seed = stable_seed(config.seed, "rollout")
     rules = assembly.rules(seed, config.discussion.temperature, untrained=False)
     watch = Watch(session.store.live, step + 1, problems[0], session.names, turns, session.give_way)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -172,3 +173,13 @@ def test_a_missing_tracker_says_what_to_install(
 def test_an_unknown_tracker_gets_the_nearest_name(run: RunDir) -> None:
     with pytest.raises(ConfigError, match="did you mean 'wandb'"):
         make_sink("wandbb", run)
+
+
+def test_a_folder_or_a_device_is_never_replaced_by_an_export(run: RunDir, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with StoreReader(run) as reader:
+        for target, kind in ((tmp_path, "a folder"), (pipe, "not a regular file")):
+            with pytest.raises(ConfigError, match=kind):
+                export_metrics(reader, target)
+    assert pipe.is_fifo()

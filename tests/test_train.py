@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from maporl_core.config import RunConfig
 from maporl_core.config_load import dump_toml
 from maporl_core.errors import Interrupted, StoreError, TrainingError
 from maporl_core.progress import Silent
-from maporl_core.store.checkpoint import list_checkpoints
+from maporl_core.store.checkpoint import list_checkpoints, newest_adapters
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import RequestWriter, StoreReader
 from maporl_core.train import train
@@ -299,3 +300,90 @@ def _wait_for_step(run: RunDir, step: int) -> None:
                 return
         time.sleep(0.05)
     raise AssertionError(f"step {step} was not reached")
+
+
+class StopIn(Silent):
+    """Asks to stop, as a signal would, when a stage of this name begins."""
+
+    def __init__(self, stage):
+        self.wanted = stage
+
+    def stage(self, name, total=None):
+        if name.startswith(self.wanted):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_stop_is_heard_in_an_evaluation_and_the_run_goes_on_exactly(tmp_path):
+    config = small(eval={"questions": 40})
+    straight, cut = new_run(tmp_path / "a", config), new_run(tmp_path / "b", config)
+    train(config, straight, Silent())
+    for stage in ("evaluating before", "evaluating after"):
+        with pytest.raises(Interrupted):
+            train(config, cut, StopIn(stage), resume=stage.endswith("after"))
+    probe = Probe()
+    result = train(config, cut, probe, resume=True)
+    assert [s.label for s in probe.summaries] == ["after"]  # "before" is stored already
+    assert result.gain is not None
+    assert state_bytes(straight.final) == state_bytes(cut.final)
+
+
+def test_trained_means_the_newest_whole_adapters_of_a_run_that_went_on_after_its_end(tmp_path):
+    config = small(train={"steps": 1}, eval={"questions": 0})
+    run = new_run(tmp_path, config)
+    train(config, run, Silent())
+    longer = small(train={"steps": 50}, eval={"questions": 0})
+
+    class StopAtThree(Silent):
+        def step_done(self, report):
+            if report.step == 3:
+                RequestWriter(run).add("stop")
+
+    with pytest.raises(Interrupted):
+        train(longer, run, StopAtThree(), resume=True)
+    newest = newest_adapters(run)
+    assert newest.step == 3
+    assert newest.path == list_checkpoints(run)[-1].path
+
+
+def test_damaged_final_adapters_are_refused(tmp_path):
+    config = small(train={"steps": 1}, eval={"questions": 0})
+    run = new_run(tmp_path, config)
+    train(config, run, Silent())
+    assert newest_adapters(run).path == run.final
+    file = run.final / "policies" / "Ada" / "adapter_model.safetensors"
+    file.write_bytes(file.read_bytes()[:-1] + b"?")
+    with pytest.raises(StoreError, match="cannot be used"):
+        newest_adapters(run)
+
+
+def test_with_one_checkpoint_kept_a_damaged_one_does_not_push_out_the_new_ones(tmp_path):
+    config = small(train={"steps": 3}, eval={"questions": 0}, checkpoint={"every": 1, "keep": 1})
+    run = new_run(tmp_path, config)
+    train(config, run, Silent())
+    (run.checkpoints / "step-000003" / "trainer.safetensors").write_bytes(b"")
+
+    class StopAtOne(Silent):
+        def step_done(self, report):
+            if report.step == 1:
+                RequestWriter(run).add("stop")
+
+    with pytest.raises(Interrupted):
+        train(config, run, StopAtOne(), resume=True)
+    assert [entry.step for entry in list_checkpoints(run)] == [1]
+
+
+def test_questions_too_long_for_the_window_are_left_out_and_counted(tmp_path):
+    questions = ["why " * (90 if i % 2 else 2) + f"{i}?" for i in range(40)]
+    rows = [json.dumps({"question": q, "answer": str(i)}) for i, q in enumerate(questions)]
+    data = tmp_path / "own.jsonl"
+    data.write_text("\n".join(rows))
+    base = small(train={"steps": 1, "problems_per_step": 8}, eval={"questions": 0}).model_dump()
+    base["task"] |= {"name": "jsonl", "path": str(data)}
+    base["discussion"] |= {"max_context": 300}
+    config = RunConfig.model_validate(base)
+    probe = Probe()
+    run = new_run(tmp_path / "runs", config)
+    train(config, run, probe)
+    assert any("questions left out" in text for _, text in probe.logs)
+    with StoreReader(run) as reader:
+        assert 0 < len(list(reader.discussions())) < 8

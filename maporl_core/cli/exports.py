@@ -14,7 +14,7 @@ from typing import Any
 from maporl_core.errors import ConfigError, StoreError
 from maporl_core.plain_text import one_line
 from maporl_core.progress import Progress
-from maporl_core.store.checkpoint import find_resumable
+from maporl_core.store.checkpoint import newest_adapters
 from maporl_core.store.export import export_discussions, export_metrics
 from maporl_core.store.failures import store_errors
 from maporl_core.store.paths import RunDir
@@ -83,13 +83,11 @@ def _metrics(reader: StoreReader, kind: str, out: Path | None) -> dict[str, Any]
 
 
 def _adapters(run: RunDir, out: Path) -> dict[str, Any]:
-    """Copy the newest adapters: ``final/``, else the newest whole checkpoint."""
-    source = run.final / _POLICIES
-    if not source.is_dir():
-        found = find_resumable(run).checkpoint
-        if found is None:
-            raise StoreError(f"run {run.name!r} has no trained adapters yet")
-        source = found.path / _POLICIES
+    """Copy the newest whole adapters, of ``final/`` or of a checkpoint."""
+    found = newest_adapters(run)
+    if found is None:
+        raise StoreError(f"run {run.name!r} has no trained adapters yet")
+    source = found.path / _POLICIES
     if out.exists():
         raise ConfigError(f"{one_line(out)} exists; name another folder with --out")
     with store_errors("write", out):

@@ -14,7 +14,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -129,6 +129,33 @@ def find_resumable(run: RunDir) -> Resumable:
             return Resumable(entry, tuple(passed_over))
         passed_over.append((path, why or str(entry)))
     return Resumable(None, tuple(passed_over))
+
+
+def newest_adapters(run: RunDir) -> Checkpoint | None:
+    """Where the newest whole adapters of a run lie: ``final/``, or a checkpoint that is newer.
+
+    A finished run that was resumed and then stopped has both.  None when there are none.
+    Raises StoreError when ``final/`` is damaged and nothing newer is whole.
+    """
+    found = find_resumable(run).checkpoint
+    if not run.final.is_dir():
+        return found
+    manifest = read_manifest(run.final)
+    step = -1 if isinstance(manifest, str) else int(manifest.get("step", -1))
+    if found is not None and found.step > step:
+        return found
+    why = verify(run.final)
+    if why is not None:
+        raise StoreError(f"{run.final} cannot be used: {why}; name a checkpoint instead")
+    assert not isinstance(manifest, str)
+    return Checkpoint(run.final, step, manifest["created"])
+
+
+def set_aside(paths: Iterable[Path]) -> None:
+    """Rename damaged checkpoints, so that they take no place among the kept ones."""
+    for path in paths:
+        with store_errors("rename", path):
+            path.rename(path.with_name(f"damaged-{path.name}-{os.getpid()}"))
 
 
 def checkpoint_at(run: RunDir, step: int) -> Checkpoint:

@@ -84,6 +84,9 @@ def _unheard(_count: int) -> None:
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
     """A file beside ``path`` that takes its place when the block ends well."""
+    if path.exists() and not path.is_file():
+        kind = "a folder" if path.is_dir() else "not a regular file"
+        raise ConfigError(f"cannot export to {path}: it is {kind}; name a file")
     part = path.with_name(f".{path.name}.part-{os.getpid()}")
     with store_errors("write", path):
         path.parent.mkdir(parents=True, exist_ok=True)
