@@ -66,7 +66,7 @@ def _compact_later(own: Seen, others: Sequence[Seen]) -> str:
 
     "Ada 9: 12 + 9 = 21 - 4 = 17 (6); Bo 7: 12 + 7 = 19 - 4 = 15 (3)".  The digit stands after
     what it judges, so that a causal model reads it knowing the message; before the text, small
-    models did not learn to use it.
+    models are slower to learn its use.
     """
     return "; ".join(_compact(seen) for seen in (own, *others))
 
