@@ -59,7 +59,7 @@ VARIANT: Mapping[str, Variant] = {
         layers=2,
         heads=4,
         mlp=192,
-        steps=2800,
+        steps=2200,
         batch=64,
         lr=4e-3,
     ),
