@@ -12,15 +12,13 @@ from pathlib import Path
 
 from maporl_core.adapter_files import load_adapter
 from maporl_core.config import RunConfig
-from maporl_core.context import fit_opening
-from maporl_core.discussion import Bench, Listeners, Rules, Speaker, hold
+from maporl_core.discussion import Bench, Listeners, Rules, Speaker, hold, opening_threads
 from maporl_core.engine import make_engine
 from maporl_core.engine.base import Engine, Sampling
 from maporl_core.errors import DataError, ModelError
 from maporl_core.models import load, resolve_device
 from maporl_core.policy import Policies
 from maporl_core.progress import Progress
-from maporl_core.prompts import STYLES
 from maporl_core.tasks.base import Task
 from maporl_core.tasks.registry import make_task
 from maporl_core.types import Discussion, Problem
@@ -82,13 +80,10 @@ class Assembly:
         """
         kept: list[tuple[Problem, int]] = []
         refusal: ModelError | None = None
-        style = STYLES[self.config.discussion.style]
-        limit = self.config.discussion.max_new_tokens
+        bench, rules = self.bench(), self.rules(0, 1.0, untrained=True)
         for problem, seat in zip(problems, seats, strict=True):
-            question = style.opening(self.task.prompt(problem))
             try:
-                for speaker in self.speakers:
-                    fit_opening(speaker.codec, speaker.role, question, speaker.context - limit)
+                opening_threads(problem, self.speakers, bench, rules)
             except ModelError as error:
                 refusal = error
             else:

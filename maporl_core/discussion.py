@@ -122,6 +122,25 @@ def hold(
     return discussions
 
 
+def opening_threads(
+    problem: Problem, speakers: Sequence[Speaker], bench: Bench, rules: Rules
+) -> list[Thread]:
+    """Every agent's thread with its first prompt; agents that read the same share the work.
+
+    Raises ModelError when the question does not fit somebody's context window.
+    """
+    question = STYLES[rules.style].opening(bench.prompt(problem))
+    made: dict[tuple[int, str, int], Thread] = {}
+    threads = []
+    for speaker in speakers:
+        key = (id(speaker.codec), speaker.role, speaker.context)
+        if key not in made:
+            room = speaker.context - rules.sampling.max_new_tokens
+            made[key] = fit_opening(speaker.codec, speaker.role, question, room)
+        threads.append(made[key])
+    return threads
+
+
 class _Table:
     """The discussions of one chunk of problems while they are being held."""
 
@@ -144,14 +163,8 @@ class _Table:
         self.threads: dict[tuple[int, int], Thread] = {}
         self.turns_held = 0
         for q in chunk:
-            question = self.style.opening(bench.prompt(problems[q]))
-            for a, speaker in enumerate(speakers):
-                self.threads[q, a] = fit_opening(
-                    speaker.codec,
-                    speaker.role,
-                    question,
-                    speaker.context - rules.sampling.max_new_tokens,
-                )
+            for a, thread in enumerate(opening_threads(problems[q], speakers, bench, rules)):
+                self.threads[q, a] = thread
 
     def finished(self) -> bool:
         return not self.live or self.turns_held == self.rules.turns

@@ -227,7 +227,8 @@ class Session:
         """Evaluate on held-out questions and store it; None when ``eval.questions`` is 0."""
         if self.config.eval.questions == 0:
             return None
-        problems, _ = self.fitting(*_seated(held_out(self.assembly, self.config.eval.questions)))
+        asked = held_out(self.assembly, self.config.eval.questions)
+        problems, _ = self.fitting(asked, range(len(asked)))
         summary, discussions = evaluate(
             self.assembly,
             problems,
@@ -315,10 +316,6 @@ def open_session(config: RunConfig, run: RunDir, progress: Progress) -> Iterator
         except Exception as error:
             _note_failure(store, "failed", str(error) or type(error).__name__)
             raise
-
-
-def _seated(problems: Sequence[Problem]) -> tuple[Sequence[Problem], range]:
-    return problems, range(len(problems))
 
 
 def _note_failure(store: StoreWriter, state: str, reason: str) -> None:
