@@ -68,6 +68,7 @@ def reward_discussion(
 ) -> tuple[tuple[RewardParts, ...], ...]:
     """What every message is paid, [T][A]; T is the last turn really held.
 
+    A message without a parsable answer has v = 0 and c = 0, whatever it was given.
     Raises DataError when a message has no score.
     """
     scores = [[_score(discussion, message) for message in row] for row in discussion.messages]
@@ -87,7 +88,8 @@ def shaping_events(
     """Which incentives fired for every message, [T][A], before any coefficient.
 
     Correctness is ``Message.correct``; where that is None (no gold answer) a score of at least
-    ``SCORE_THRESHOLD`` counts as right.  Raises DataError when a message has neither.
+    ``SCORE_THRESHOLD`` counts as right.  A message without an answer is wrong.  Raises DataError
+    when a message with one has neither.
     """
     right = [[_is_right(discussion, message) for message in row] for row in discussion.messages]
     return tuple(
@@ -146,10 +148,12 @@ def _score(discussion: Discussion, message: Message) -> float:
             f"the message of turn {message.turn + 1}, agent {message.agent + 1} on problem "
             f"{discussion.problem.id!r} has no score: score the discussion with a verifier first"
         )
-    return message.score
+    return 0.0 if message.answer is None else message.score
 
 
 def _is_right(discussion: Discussion, message: Message) -> bool:
+    if message.answer is None:
+        return False
     if message.correct is not None:
         return message.correct
     return _score(discussion, message) >= SCORE_THRESHOLD
