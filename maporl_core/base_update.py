@@ -280,7 +280,8 @@ class BaseUpdate:
         """Per policy "policy/<name>/…"; docs/algorithm.md says what each means."""
         found: dict[str, float] = {}
         table = self.table
-        mismatch = torch.exp(measured.old_logprobs - table.sampler_logprobs_N)
+        gap = measured.old_logprobs.double() - table.sampler_logprobs_N.double()
+        mismatch, divergence = gap.exp(), torch.expm1(gap) - gap
         for name, policy in self.present.items():
             mine = table.policy_N == policy.index
             facts = {
@@ -289,6 +290,7 @@ class BaseUpdate:
                 "explained_variance": explained_variance(measured.values[mine], returns[mine]),
                 "mismatch_ratio_mean": float(mismatch[mine].mean()),
                 "mismatch_ratio_max": float(mismatch[mine].max()),
+                "mismatch_kl": float(divergence[mine].mean()),
             }
             if tally.stats is not None:
                 facts |= {**tally.stats.means(policy.index), "entropy": facts["entropy"]}

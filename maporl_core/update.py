@@ -20,7 +20,7 @@ from maporl_core.losses import lr_factor, next_kl_coef
 from maporl_core.packing import Row
 from maporl_core.policy import Policies, Policy
 
-__all__ = ["Place", "UpdateResult", "Updater"]
+__all__ = ["Place", "UpdateResult", "Updater", "mismatches"]
 
 
 class Updater:
@@ -120,20 +120,43 @@ class Updater:
             )
 
 
+def mismatches(metrics: Mapping[str, float], limit: float) -> list[str]:
+    """One line per policy whose sampler and trainer disagree by more than ``limit``.
+
+    Compared are |mean ratio − 1|, which sees log-probabilities that are reported wrongly, and the
+    KL from sampler to trainer in nats per token.  The KL is needed beside it: tokens that were
+    truly drawn from another distribution, such as an older adapter's or another temperature's,
+    have a mean ratio of 1 whatever the trainer computes.
+    """
+    lines = []
+    for key, ratio in metrics.items():
+        if not key.endswith("/mismatch_ratio_mean"):
+            continue
+        policy = key.split("/", 2)[1]
+        kl = metrics[f"policy/{policy}/mismatch_kl"]
+        if not (abs(ratio - 1.0) <= limit and kl <= limit):  # also when one is not a number
+            lines.append(
+                f"{policy}: the trainer gives sampled tokens {ratio:.4f} times the sampler's "
+                f"probability on average, and is {kl:.4f} nats per token away from it"
+            )
+    return lines
+
+
 def _over_policies(metrics: Mapping[str, float]) -> dict[str, float]:
     """ "ppo/<key>": the mean of "policy/<name>/<key>" over the policies of this update.
 
     What concerns the engine goes under "mismatch/": the sampler's log-probabilities against the
-    trainer's own, as ratios trainer / sampler (1 when both compute the same).
+    trainer's own, as ratios trainer / sampler (1 when both compute the same) and as a KL.
     """
     by_key: dict[str, list[float]] = {}
     for name, value in metrics.items():
         if name.startswith("policy/"):
             by_key.setdefault(name.split("/", 2)[2], []).append(value)
-    found = {f"ppo/{key}": sum(values) / len(values) for key, values in sorted(by_key.items())}
-    means = by_key.get("mismatch_ratio_mean")
-    if means:
-        found["mismatch/ratio_mean"] = sum(means) / len(means)
+    found: dict[str, float] = {}
+    for key, values in sorted(by_key.items()):
+        place = f"mismatch/{key.removeprefix('mismatch_')}"
+        place = place if key.startswith("mismatch_") else f"ppo/{key}"
+        found[place] = sum(values) / len(values)
+    if "mismatch_ratio_max" in by_key:
         found["mismatch/ratio_max"] = max(by_key["mismatch_ratio_max"])
-        del found["ppo/mismatch_ratio_mean"], found["ppo/mismatch_ratio_max"]
     return found
