@@ -186,7 +186,8 @@ class PPOConfig(Section):
         3, description="stop after so many steps in a row whose loss or reward is not finite"
     )
     mismatch_warn: Positive = Field(
-        0.02, description="warn if |mean sampler/trainer ratio - 1| is above this"
+        0.02,
+        description="warn if a policy's |mean trainer/sampler ratio - 1| or KL per token is above",
     )
 
 

@@ -36,7 +36,7 @@ from maporl_core.store.reader import StoreReader
 from maporl_core.store.records import Paid, Request
 from maporl_core.store.writer import StoreWriter
 from maporl_core.types import Discussion, EvalSummary, PairedGain, Problem
-from maporl_core.update import Updater, UpdateResult
+from maporl_core.update import Updater, UpdateResult, mismatches
 
 PAUSE_POLL = 0.2
 """Seconds between two looks at the requests while paused."""
@@ -184,14 +184,8 @@ class Session:
     ) -> None:
         """Warn about sampler mismatch, count steps that were not finite, note store time."""
         self.store.write_metrics(step + 1, {"time/store": seconds["store"]})
-        ratio = result.metrics.get("mismatch/ratio_mean")
-        if ratio is not None and abs(ratio - 1.0) > self.config.ppo.mismatch_warn:
-            self.say(
-                "warning",
-                "mismatch",
-                f"step {step + 1}: the trainer gives sampled tokens {ratio:.4f} times the "
-                "sampler's probability on average",
-            )
+        for line in mismatches(result.metrics, self.config.ppo.mismatch_warn):
+            self.say("warning", "mismatch", f"step {step + 1}: {line}")
         if not result.bad:
             self._bad_steps = 0
             return
