@@ -1,0 +1,1 @@
+"""One module per screen, its layout beside it in a ``.tcss`` file."""

@@ -1,0 +1,138 @@
+"""What the app knows of the run it looks at, and how news change it.
+
+In: ``News`` that the client read from the store.  Out: a new ``RunView``.  Pure: no screen, no
+file.  Neighbours: ``client`` reads the news, ``app`` keeps the view, screens show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from maporl_core.config import RunConfig
+from maporl_core.store.reader import Evaluation, Event, LiveDiscussion, Request, RunStatus
+
+KEPT_EVENTS = 1000
+LIVE_STATES = ("running", "paused", "new")
+QUIET_LIMIT = 120.0
+"""Seconds without a heartbeat after which a running trainer's data is shown as stale."""
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What one look at the store found; None where nothing changed since the last look.
+
+    ``events`` and ``requests`` are only the new ones, unless ``start_over``: rows were taken back
+    (the run resumed from an earlier step) and these are all there are.
+    """
+
+    status: RunStatus
+    generation: int
+    start_over: bool = False
+    meta: Mapping[str, str] | None = None
+    events: tuple[Event, ...] = ()
+    metrics: Mapping[str, float] | None = None
+    metric_names: tuple[str, ...] | None = None
+    last_written: float | None = None
+    live: LiveDiscussion | None = None
+    evaluations: tuple[Evaluation, ...] | None = None
+    requests: tuple[Request, ...] = ()
+    log_tail: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """One run as the screens show it.
+
+    ``config`` is None when the stored one cannot be read (``config_problem`` says why).
+    ``problem`` is why the store cannot be read just now; everything else is then the last that was
+    known.  ``changes`` counts looks that found something new: redraw when it differs.
+    ``log_tail``: the last lines of the log of a run that failed or died.
+    """
+
+    name: str
+    path: str
+    config: RunConfig | None = None
+    config_problem: str | None = None
+    status: RunStatus = field(default_factory=lambda: RunStatus(state="new", step=0, steps=None))
+    generation: int = -1
+    meta: Mapping[str, str] = field(default_factory=dict)
+    events: tuple[Event, ...] = ()
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    metric_names: tuple[str, ...] = ()
+    last_written: float | None = None
+    live: LiveDiscussion | None = None
+    evaluations: tuple[Evaluation, ...] = ()
+    requests: Mapping[int, Request] = field(default_factory=dict)
+    log_tail: tuple[str, ...] = ()
+    problem: str | None = None
+    changes: int = 0
+
+    @property
+    def step(self) -> int:
+        return self.status.step
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a trainer is at work on it (or about to be)."""
+        return self.status.state in LIVE_STATES
+
+    @property
+    def stale(self) -> bool:
+        """Whether what is shown may no longer be true."""
+        if self.problem is not None:
+            return True
+        quiet = self.status.quiet
+        return self.status.state == "running" and quiet is not None and quiet > QUIET_LIMIT
+
+    @property
+    def waiting(self) -> tuple[Request, ...]:
+        """Requests that the trainer has not answered yet."""
+        return tuple(r for r in self.requests.values() if r.acknowledged is None)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimate from the last step's time; None when it cannot be known or nothing runs."""
+        steps, times = self.status.steps, self.metrics
+        spent = sum(value for name, value in times.items() if name.startswith("time/"))
+        if self.status.state != "running" or steps is None or not spent:
+            return None
+        return max(0, steps - self.step) * spent
+
+
+def apply_news(view: RunView, news: News) -> RunView:
+    """The view after one look at the store."""
+    events = news.events if news.start_over else (*view.events, *news.events)
+    requests = {} if news.start_over else dict(view.requests)
+    requests.update({request.id: request for request in news.requests})
+    after = replace(
+        view,
+        status=_coarse(news.status),
+        generation=news.generation,
+        meta=view.meta if news.meta is None else news.meta,
+        events=events[-KEPT_EVENTS:],
+        metrics=view.metrics if news.metrics is None else news.metrics,
+        metric_names=view.metric_names if news.metric_names is None else news.metric_names,
+        last_written=view.last_written if news.last_written is None else news.last_written,
+        live=view.live if news.live is None else news.live,
+        evaluations=view.evaluations if news.evaluations is None else news.evaluations,
+        requests=requests,
+        log_tail=news.log_tail or view.log_tail,
+        problem=None,
+    )
+    return after if after == view else replace(after, changes=view.changes + 1)
+
+
+def _coarse(status: RunStatus) -> RunStatus:
+    """The status without the seconds that pass in a healthy run: they are no news."""
+    quiet = status.quiet
+    if quiet is None or quiet <= QUIET_LIMIT:
+        return replace(status, quiet=None)
+    return replace(status, quiet=quiet // 10 * 10)
+
+
+def apply_problem(view: RunView, problem: str) -> RunView:
+    """The view after a look that failed: everything known stays."""
+    if view.problem == problem:
+        return view
+    return replace(view, problem=problem, changes=view.changes + 1)
