@@ -7,18 +7,16 @@ lengths in small micro-batches.  The gradient is taken in the second epoch, wher
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 import reference as ref
-from small import discussions, policies, rewards, small_llama
+from reference_small import base_weights, scale, watched_update
+from small import discussions, policies, rewards
 
 from maporl_core.config import RunConfig
-from maporl_core.packing import pack
-from maporl_core.policy import Policy
-from maporl_core.update import Updater
+from maporl_core.packing import Row, pack
 
 DIALS = ref.Dials(
     temperature=0.7,
@@ -61,61 +59,18 @@ def description(shared: bool, frozen: bool) -> RunConfig:
     )
 
 
-def base_weights() -> ref.Llama:
-    model = small_llama(0)
-    return ref.Llama(
-        weights={name: w.detach().double().numpy() for name, w in model.named_parameters()},
-        layers=model.config.num_hidden_layers,
-        heads=model.config.num_attention_heads,
-        kv_heads=model.config.num_key_value_heads,
-        rope_theta=10_000.0,
-        eps=model.config.rms_norm_eps,
-    )
-
-
-def in_peft_names(policy: Policy, part: str) -> ref.Weights:
-    """A policy's weights ("data") or gradients ("grad") in float64, by the names of PEFT."""
-    found = {}
-    for name, view in policy.adapter.items():
-        array = getattr(view, part).detach().double().numpy().copy()
-        found[f"{name}.weight"] = array.T if name.endswith("lora_B") else array
-    for name, view in policy.value.items():
-        found[f"value.{name}"] = getattr(view, part).detach().double().numpy().copy()
-    return found
-
-
-@dataclass(frozen=True)
-class Seen:
-    """A policy at one optimiser step."""
-
-    weights: ref.Weights
-    gradients: ref.Weights
-
-
-def train_and_watch(run: RunConfig) -> tuple[dict[str, list[Seen]], dict[str, list[Any]], Any]:
-    """Optimiser steps by policy, trained messages by policy, and the result of one update."""
-    made = policies(run, perturb=0.08)
-    updater = Updater(made, run)
-    seen: dict[str, list[Seen]] = {name: [] for name in updater.optimisers}
-    for name, optimiser in updater.optimisers.items():
-
-        def note(*_: Any, name: str = name) -> None:
-            policy = made[name]
-            seen[name].append(Seen(in_peft_names(policy, "data"), in_peft_names(policy, "grad")))
-
-        optimiser.register_step_pre_hook(note)
+def messages_of(run: RunConfig) -> tuple[list[Row], dict[str, list[Any]]]:
+    """Training rows, and the same messages (prompt, ids, R) one by one, by policy."""
     held = discussions(run, count=5, seed=2)
     paid = rewards(held)
     agents = [a for a in range(2) if run.train.train_agents in (None, (run.agents[a].name,))]
-    messages: dict[str, list[Any]] = {name: [] for name in updater.optimisers}
+    messages: dict[str, list[Any]] = {name: [] for name in run.trained_policies()}
     for d, discussion in enumerate(held):
         for t, row in enumerate(discussion.messages[1:], start=1):
             for a in agents:
                 entry = (row[a].prompt_ids, row[a].ids, paid[d][t][a].total)
                 messages[run.agent_policies()[a]].append(entry)
-    result = updater.update(pack(held, paid, run.agent_policies(), agents), 0)
-    assert not result.bad
-    return seen, messages, result
+    return pack(held, paid, run.agent_policies(), agents), messages
 
 
 @pytest.mark.parametrize(
@@ -130,24 +85,27 @@ def train_and_watch(run: RunConfig) -> tuple[dict[str, list[Seen]], dict[str, li
 def test_gradients_of_every_adapted_layer_are_the_references(
     shared: bool, frozen: bool, trained: set[str]
 ) -> None:
-    seen, messages, result = train_and_watch(description(shared, frozen))
-    assert set(seen) == trained
+    run = description(shared, frozen)
+    made = policies(run, perturb=0.08)
+    rows, messages = messages_of(run)
+    watched = watched_update(made, run, rows)
+    assert set(watched.steps) == trained
     base, rng = base_weights(), np.random.default_rng(0)
-    for name, (first, second) in seen.items():
-        scale = SHAPES[name]["alpha"] / SHAPES[name]["rank"]
-        accounts = ref.account(base, messages[name], first.weights, scale, DIALS)
+    for name, (first, second) in watched.steps.items():
+        size = scale(made[name])
+        accounts = ref.account(base, messages[name], first.weights, size, DIALS)
 
         def loss(
-            w: ref.Weights, accounts: list[ref.Account] = accounts, scale: float = scale
+            w: ref.Weights, accounts: list[ref.Account] = accounts, size: float = size
         ) -> complex:
-            return ref.loss(base, accounts, w, scale, DIALS)
+            return ref.loss(base, accounts, w, size, DIALS)
 
-        for epoch in (first, second):
-            for weight, gradient in epoch.gradients.items():
+        for step in (first, second):
+            for weight, gradient in step.gradients.items():
                 for _ in range(CHOSEN):
                     place = tuple(int(rng.integers(n)) for n in gradient.shape)
-                    expected = ref.slope(loss, epoch.weights, weight, place)
+                    expected = ref.slope(loss, step.weights, weight, place)
                     assert gradient[place] == pytest.approx(expected, abs=1e-5), weight
                 assert np.abs(gradient).max() > 1e-3, weight  # 1e-5 means something here
         for key in ("clip_fraction", "value_clip_fraction"):
-            assert 0 < result.metrics[f"policy/{name}/{key}"] < 1
+            assert 0 < watched.result.metrics[f"policy/{name}/{key}"] < 1

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import reference as ref
 from pydantic import ValidationError
-from small import policies, rewards, small_llama
+from reference_small import arrays, base_weights, scale
+from small import policies, rewards
 
 from maporl_core.config import RunConfig
 from maporl_core.config_load import dump_toml
@@ -31,7 +32,6 @@ from maporl_core.types import Discussion, Problem
 from maporl_core.update import Updater, mismatches
 
 NAMES = ("Ada", "Bo")
-SCALE = 16.0 / 8
 BENCH = Bench(
     prompt=lambda problem: problem.question,
     grade=lambda text, problem: (text, len(text) % 2 == 0),
@@ -67,25 +67,15 @@ def update(made: Policies, run: RunConfig, held: list[Discussion]) -> dict[str, 
 
 def account(made: Policies, held: list[Discussion], temperature: float) -> dict[str, Any]:
     """log π_trainer − log π_sampler of every token, by policy."""
-    model = small_llama(0)
-    base = ref.Llama(
-        {name: w.detach().double().numpy() for name, w in model.named_parameters()},
-        layers=model.config.num_hidden_layers,
-        heads=model.config.num_attention_heads,
-        kv_heads=model.config.num_key_value_heads,
-        rope_theta=10_000.0,
-        eps=model.config.rms_norm_eps,
-    )
+    base = base_weights()
     gaps: dict[str, Any] = {}
     for a, name in enumerate(NAMES):
-        adapter = {
-            f"{key}.weight": (view.t() if key.endswith("lora_B") else view).detach().double()
-            for key, view in made[name].adapter.items()
-        }
-        arrays = {key: tensor.numpy().copy() for key, tensor in adapter.items()}
+        adapter = arrays(made[name])
         gaps[name] = np.concatenate(
             [
-                ref.read(base, m.prompt_ids, m.ids, temperature, arrays, SCALE).logprobs
+                ref.read(
+                    base, m.prompt_ids, m.ids, temperature, adapter, scale(made[name])
+                ).logprobs
                 - np.array(m.logprobs)
                 for d in held
                 for m in (row[a] for row in d.messages)
