@@ -49,6 +49,7 @@ APP_VARIABLES = {
     "agent-6": "error",
     "before": "warning",
     "after": "primary",
+    "on-color": "background",
 }
 """Variables of this app, and the main colour each is taken from where a theme has no own."""
 

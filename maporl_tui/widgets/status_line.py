@@ -20,7 +20,7 @@ class StatusLine(Static):
 
     DEFAULT_CSS = """
     StatusLine { height: 1; background: $panel; color: $foreground; padding: 0 1; }
-    StatusLine.-trouble { background: $error; color: $background; text-style: bold; }
+    StatusLine.-trouble { background: $error; color: $on-color; text-style: bold; }
     StatusLine.-stale { color: $text-muted; text-style: italic; }
     """
 

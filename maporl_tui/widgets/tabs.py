@@ -31,7 +31,7 @@ class ScreenTabs(Horizontal):
     DEFAULT_CSS = """
     ScreenTabs { height: 1; background: $panel; }
     ScreenTabs _Tab { width: auto; padding: 0 1; color: $text-muted; }
-    ScreenTabs _Tab.-present { background: $primary; color: $background; text-style: bold; }
+    ScreenTabs _Tab.-present { background: $primary; color: $on-color; text-style: bold; }
     """
 
     def __init__(self, present: str) -> None:

@@ -49,8 +49,8 @@ class TextView(ScrollView, can_focus=True):
     }
     DEFAULT_CSS = """
     TextView { height: 1fr; scrollbar-size-horizontal: 0; }
-    TextView > .text-view--hit { background: $warning; color: $background; }
-    TextView > .text-view--now { background: $accent; color: $background; text-style: bold; }
+    TextView > .text-view--hit { background: $warning; color: $on-color; }
+    TextView > .text-view--now { background: $accent; color: $on-color; text-style: bold; }
     TextView > .text-view--added { color: $success; text-style: bold; }
     TextView > .text-view--removed { color: $error; text-style: strike; }
     TextView > .text-view--answer { text-style: bold underline; }
