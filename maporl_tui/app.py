@@ -87,6 +87,7 @@ class MaporlApp(App[None]):
 
     view: reactive[RunView | None] = reactive(None)
     selection: reactive[Selection | None] = reactive(None)
+    comparison: reactive[tuple[RunDir, RunDir] | None] = reactive(None)
 
     def __init__(self, options: Options | None = None) -> None:
         self.options = options or Options()
@@ -186,6 +187,11 @@ class MaporlApp(App[None]):
         """Show one message on the Debate or the Rewards screen."""
         self.selection = chosen
         self.show_screen(screen)
+
+    def compare_runs(self, a: RunDir, b: RunDir) -> None:
+        """Show two runs side by side on the Compare screen."""
+        self.comparison = (a, b)
+        self.show_screen("compare")
 
     def action_show(self, name: str) -> None:
         self.show_screen(name)
