@@ -63,6 +63,23 @@ class ShapingEvent:
     influence_tied: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class ScoreTerm:
+    """One score in a verification reward; ``members`` agents share the ``weight`` of its turn."""
+
+    turn: int
+    agent: int
+    score: float
+    weight: float
+    members: int
+    denominator: float
+
+    @property
+    def paid(self) -> float:
+        """Its share of ``own`` or ``influence``."""
+        return self.weight * self.score / self.members / self.denominator
+
+
 def reward_discussion(
     discussion: Discussion, config: RewardConfig
 ) -> tuple[tuple[RewardParts, ...], ...]:
@@ -80,6 +97,18 @@ def reward_discussion(
         )
         for row, event_row in zip(discussion.messages, events, strict=True)
     )
+
+
+def score_terms(
+    discussion: Discussion, turn: int, agent: int, config: RewardConfig
+) -> tuple[ScoreTerm, ...]:
+    """The scores that the verification reward of one message is made of, its own included.
+
+    Its own term is the part ``own``, the others' sum ``influence``.  Raises DataError when a
+    message has no score.
+    """
+    scores = [[_score(discussion, message) for message in row] for row in discussion.messages]
+    return tuple(_terms(scores, turn, agent, config))
 
 
 def shaping_events(
@@ -182,13 +211,24 @@ def _reward_message(
 def _verification(
     scores: Sequence[Sequence[float]], turn: int, agent: int, config: RewardConfig
 ) -> tuple[float, float]:
-    """(own, influence) of one message, both divided by the denominator.
+    """(own, influence) of one message; with horizon "last", own = 0 before the last turn."""
+    own, others = 0.0, []
+    for term in _terms(scores, turn, agent, config):
+        if (term.turn, term.agent) == (turn, agent):
+            own = term.paid
+        else:
+            others.append(term.paid)
+    return own, math.fsum(others)  # fsum: the same for any order of the agents
 
-    The reward is a weighted mean of scores v(u, j).  ``own`` is the term of this very message,
-    v(t, a); ``influence`` everything else, so in horizon "last" a message before the last turn has
-    own = 0.  Turn weights are γ^(u−t) for u ≥ t ("discounted"), or all on turn t ("current") or on
-    turn T ("last").  A turn's weight goes to the mean over all agents (share "team", a itself
-    included) or to agent a alone ("own"); in "discounted" the present turn is always a's alone.
+
+def _terms(
+    scores: Sequence[Sequence[float]], turn: int, agent: int, config: RewardConfig
+) -> list[ScoreTerm]:
+    """The reward of one message as a weighted mean of scores v(u, j), term by term.
+
+    Turn weights are γ^(u−t) for u ≥ t ("discounted"), or all on turn t ("current") or on turn T
+    ("last").  A turn's weight goes to the mean over all agents (share "team", a itself included) or
+    to agent a alone ("own"); in "discounted" the present turn is always a's alone.
     """
     last = len(scores) - 1
     if config.horizon == "discounted":
@@ -196,17 +236,12 @@ def _verification(
     else:
         weights = {turn if config.horizon == "current" else last: 1.0}
     denominator = sum(weights.values())
-    own, others = 0.0, []
+    terms = []
     for u, weight in weights.items():
         alone = config.share == "own" or (config.horizon == "discounted" and u == turn)
         members = (agent,) if alone else tuple(range(len(scores[u])))
-        for j in members:
-            term = weight * scores[u][j] / len(members) / denominator
-            if (u, j) == (turn, agent):
-                own = term
-            else:
-                others.append(term)
-    return own, math.fsum(others)  # fsum: the same for any order of the agents
+        terms += [ScoreTerm(u, j, scores[u][j], weight, len(members), denominator) for j in members]
+    return terms
 
 
 def _event(right: Sequence[Sequence[bool]], turn: int, agent: int, tie: Tie) -> ShapingEvent:
