@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -271,18 +271,20 @@ class MaporlApp(App[None]):
         self.notify(f"copied the {what} to the terminal's clipboard", markup=False)
 
     @work
-    async def export(self, name: str, text: str) -> None:
-        """Ask for a path and write ``text`` there."""
+    async def export(self, name: str, text: str | Callable[[Path], str]) -> None:
+        """Ask for a path and write ``text`` there, or what ``text`` makes for that path."""
         typed = await self.push_screen_wait(Ask("Export to which file?", name))
         if not typed:
             return
         try:
-            path = await self._write(Path(typed), text)
+            path = Path(typed)
+            made = text if isinstance(text, str) else text(path)
+            written = await self._write(path, made)
         except MaporlError as error:
             self.say_problem(str(error))
             return
-        if path is not None:
-            self.notify(f"written to {path}", markup=False)
+        if written is not None:
+            self.notify(f"written to {written}", markup=False)
 
     async def _write(self, path: Path, text: str) -> Path | None:
         try:
