@@ -17,16 +17,14 @@ from maporl_core.assembly import Assembly, assemble
 from maporl_core.config import RunConfig
 from maporl_core.discussion import Listeners
 from maporl_core.metrics import agreement_T, correctness_QTA, transitions, votes_QT
+from maporl_core.pairing import bootstrap_T, pair
 from maporl_core.progress import Progress
 from maporl_core.run_state import load_policy_state
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader
-from maporl_core.store.records import Evaluation, Paid, QuestionOutcome
+from maporl_core.store.records import Evaluation, Paid
 from maporl_core.store.writer import StoreWriter
 from maporl_core.types import Discussion, EvalSummary, Interval, PairedGain, Problem
-
-RESAMPLES = 2_000
-"""Bootstrap resamples over questions behind every 95% interval."""
 
 
 def evaluate(
@@ -166,42 +164,13 @@ def gain_between(reader: StoreReader, before: str, after: str) -> PairedGain | N
 
 def paired_gain(reader: StoreReader, before: Evaluation, after: Evaluation) -> PairedGain:
     """``after`` minus ``before`` on the questions that both were asked, paired per question."""
-    turns = len(before.summary.accuracy_T)
     old, new = (
-        {
-            outcome.problem_id: _accuracy_T(outcome, turns)
-            for outcome in reader.outcomes(evaluation.id)
-        }
+        {outcome.problem_id: outcome.correct_TA for outcome in reader.outcomes(evaluation.id)}
         for evaluation in (before, after)
     )
-    shared = [problem for problem in old if problem in new]
-    difference = np.array([new[p] - old[p] for p in shared]).reshape(len(shared), turns)
-    difference = difference[~np.isnan(difference).any(axis=1)]
-    return PairedGain(before.summary, after.summary, bootstrap_T(difference, before.summary.seed))
-
-
-def _accuracy_T(outcome: QuestionOutcome, turns: int) -> NDArray[np.float64]:
-    """Mean correctness over agents per turn; NaN where it is unknown; early stops carried on."""
-    held = outcome.correct_TA
-    rows = [held[min(t, len(held) - 1)] for t in range(turns)]
-    return np.array([np.mean([np.nan if c is None else float(c) for c in row]) for row in rows])
-
-
-def bootstrap_T(values_QT: NDArray[np.float64], seed: int) -> tuple[Interval, ...]:
-    """Mean per turn with a 95% percentile interval from resampling questions; NaN if none."""
-    questions, turns = len(values_QT), int(values_QT.shape[1])
-    if questions == 0:
-        return (Interval(float("nan"), float("nan"), float("nan")),) * turns
-    rng = np.random.default_rng(seed)
-    means = np.empty((RESAMPLES, turns))
-    for i in range(RESAMPLES):
-        means[i] = values_QT[rng.integers(0, questions, questions)].mean(axis=0)
-    low = np.percentile(means, 2.5, axis=0)
-    high = np.percentile(means, 97.5, axis=0)
-    return tuple(
-        Interval(float(m), float(lo), float(hi))
-        for m, lo, hi in zip(values_QT.mean(axis=0), low, high, strict=True)
-    )
+    found = pair(old, new, before.summary.seed)
+    unknown = (Interval(float("nan"), float("nan"), float("nan")),) * len(before.summary.accuracy_T)
+    return PairedGain(before.summary, after.summary, found.gain_T or unknown)
 
 
 def _known(correct_QTA: NDArray[np.float64]) -> NDArray[np.float64]:

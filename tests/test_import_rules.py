@@ -26,6 +26,7 @@ LEAVES = {
     "token_logprobs": set(),
     "progress": {"types"},
     "control": set(),
+    "pairing": {"types"},
 }
 """Contracts and small helpers: free for everyone, and importing nothing but what is named."""
 
@@ -68,6 +69,7 @@ COMPOSERS = {"assembly", "session", "train", "evaluate", "debate", "cli", "__mai
 TUI_MAY_IMPORT = {
     *("config", "config_load", "config_keys", "config_errors", "types", "errors", "plain_text"),
     "rewards",  # pure: the app explains a reward by the very rules that paid it
+    "pairing",
     "store.reader",
 }
 """All that the terminal app sees of the core: contracts, pure helpers and the reader."""

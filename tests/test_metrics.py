@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from maporl_core.evaluate import bootstrap_T
 from maporl_core.metrics import (
     agreement_T,
     correctness_QTA,
@@ -16,6 +15,7 @@ from maporl_core.metrics import (
     transitions,
     votes_QT,
 )
+from maporl_core.pairing import bootstrap_T
 from maporl_core.types import Discussion, Message, Problem
 
 PROBLEM = Problem("p", "q", "1", "t", "train")
