@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,6 +18,7 @@ from maporl_core.tasks import numerals, spans
 from maporl_core.tasks.bounded import BoundedPool, Patience
 from maporl_core.tasks.plain import plain, plain_latex
 
+_MAX_SEARCHED = 10_000  # characters at the end of a message that are searched for formulas
 MAX_EXPRESSION = 400  # characters that are worth a look by the symbolic engine
 
 _POOL = BoundedPool("maths")
@@ -87,9 +88,17 @@ def _candidates(text: str) -> Iterator[str]:
         sentence = spans.first_sentence(content)
         value = numerals.stated_number(sentence) if _PROSE.match(plain(sentence)) else None
         yield numerals.canonical(value) if value is not None else sentence
-    formulas = list(_INLINE.finditer(text))
+    formulas = deque(_INLINE.finditer(_end(text)), maxlen=1)
     if formulas:
-        yield _inside(formulas[-1])
+        yield _inside(formulas[0])
+
+
+def _end(text: str) -> str:
+    """The last lines of a long message, whole ones where there are line ends."""
+    if len(text) <= _MAX_SEARCHED:
+        return text
+    end = text[-_MAX_SEARCHED:]
+    return end.partition("\n")[2] or end
 
 
 def _inside(formula: re.Match[str]) -> str:

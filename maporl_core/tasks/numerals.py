@@ -4,8 +4,9 @@ In: a message, or an answer as somebody wrote it ("$1,234.50", "−3", "\frac{1}
 Out: exact Fractions; plain numbers are never compared as floats.  Neighbours: ``spans`` says
 where to look, ``arithmetic`` evaluates, ``maths`` falls back on this for plain numbers.
 
-Read as numbers: signs, thousands separators (1,234 · 1{,}234 · 1 234 with a fixed space), currency
-and unit words, a/b and mixed numbers, scientific and power notation, "million" and the like.
+Read as numbers: signs, thousands separators (1,234 · 1{,}234 · 1 234 with a fixed space, those of
+``separators``), currency and unit words, a/b and mixed numbers, scientific and power notation,
+"million" and the like.
 A percent sign counts as a unit: "50%" is 50.  Bounds: ``arithmetic.MAX_DIGITS``, ``MAX_BITS``.
 """
 
@@ -17,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from maporl_core.tasks import spans
 from maporl_core.tasks.arithmetic import (
@@ -29,7 +30,9 @@ from maporl_core.tasks.arithmetic import (
     read_number,
 )
 from maporl_core.tasks.plain import plain_latex
+from maporl_core.tasks.separators import no_dashes, unspaced, usual
 
+_LAST_FEW = 64  # numbers at the end of a text that are looked at
 _MAX_PLACES = 60  # decimals of a canonical spelling
 _MAX_ANSWER = 2_000  # characters of an explicit answer; a longer one is no number
 
@@ -37,18 +40,21 @@ _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 
 _GROUPED = r"\d{1,3}(?:,\d{3}){1,40}+(?!\d|,\d)"
 _INDIAN = r"\d{1,2}(?:,\d{2}(?!\d)){1,20}+,\d{3}(?!\d|,\d)"
 # One number in running text.  What is glued to a word (H2O, x_1), a power or a slash, and parts
-# of dates and versions (5/12/2023, 1.2.3), is none.  The sign is looked for apart.
+# of dates, versions and lists (5/12/2023, 1.2.3, "12,5"), is none.  The sign is looked for apart.
 _LITERAL = re.compile(
-    r"(?<![^\W_])(?<!\w_)(?<![.^/])"
+    r"(?<![^\W_])(?<!\w_)(?<![.^/])(?<!\d,)"
     rf"(?P<body>(?>(?:{_GROUPED}|{_INDIAN}|\d++)(?:\.\d++)?|\.\d++))"
     r"(?:(?P<exp>e[-+]?\d{1,9})(?!\w)"
     r"|(?:\s?[*x]\s?(?P<ten>10))?\s?(?:\^|\*\*)\s?\(?(?P<power>[-+]?\d{1,9}+)\)?"
     r"|\s(?P<over>\d{1,9}+)/(?P<under>\d{1,9}+)(?!\d|/|\.\d)"
     r"|/(?P<divisor>\d++(?:\.\d++)?)(?!\d|/|\.\d))?"
-    r"(?!\.\d|/\d)"
+    r"(?![.,/]\d)"
     r"(?:\s?(?P<scale>hundred|thousand|million|billion|trillion)s?\b)?",
     re.IGNORECASE,
 )
+_GLUED = re.compile(r"(?<![\w.,])\d[\d.]*,\d")
+# What stands between two numbers to choose from, after "between" also "and".
+_RANGE = re.compile(r"\s*(?:[^\W\d_]{1,30}\s+)?(?P<word>to|or|and)\s*[$€£¥₹]?\s*", re.IGNORECASE)
 _MINUS = re.compile(r"(?:(?P<left>\S)(?P<space>\s*))?-(?P<gap>\s*)[$€£¥₹]?\s?$")
 _CURRENCY_CODE = re.compile(r"\b(?:USD|EUR|GBP|INR|Rs\.?|RM)\s?(?=[-\d])")
 _MINUS_WORD = re.compile(r"(?<![\d)%]\s)\b(?:minus|negative)\s+(?=[$€£¥₹]?\.?\d)", re.IGNORECASE)
@@ -103,8 +109,17 @@ def _explicit_number(text: str) -> Fraction | None:
     for line in spans.statements(text):
         if (value := stated_number(line)) is not None:
             return value
-    literals = deque(_literals(_clean(text)), maxlen=1)
-    return literals[0].value if literals else None
+        if _is_several(line):
+            return None
+    return _last_number(_clean(text))
+
+
+def _last_number(cleaned: str) -> Fraction | None:
+    """The last number of a text; only the last few are worked out, however many there are."""
+    for found in reversed(deque(_LITERAL.finditer(cleaned), maxlen=_LAST_FEW)):
+        if (literal := _literal(cleaned, found)) is not None:
+            return literal.value
+    return None
 
 
 def stated_number(line: str) -> Fraction | None:
@@ -114,7 +129,7 @@ def stated_number(line: str) -> Fraction | None:
     """
     cleaned = _clean(line)
     literals = list(_literals(cleaned))
-    if not literals:
+    if not literals or _is_several(line):
         return None
     opening = cleaned[: literals[0].start].strip()
     if opening.endswith(("(", "[")) or opening.startswith("\\"):
@@ -131,6 +146,23 @@ def stated_number(line: str) -> Fraction | None:
             sums = True
             value = _value_of(cleaned[first.start : right.end])
     return value if not sums or value is not None else literals[0].value
+
+
+def _is_several(line: str) -> bool:
+    """Whether a statement begins with several numbers that could each be meant.
+
+    "5 or 6", "3 to 5", "3–5", "between 3 and 5", "12,5", but not "3 and 5".
+    """
+    cleaned = _clean(line)
+    first, second = [*islice(_literals(cleaned), 2), None, None][:2]
+    glued = _GLUED.search(cleaned)
+    if glued is not None and (first is None or glued.start() < first.start):
+        return True
+    if first is None or second is None or first.value == second.value:
+        return False
+    link = _RANGE.fullmatch(cleaned, first.end, second.start)
+    opening = cleaned[: first.start].rstrip(" $€£¥₹").lower()
+    return link is not None and (link["word"].lower() != "and" or opening.endswith("between"))
 
 
 def number(answer: str) -> Fraction | None:
@@ -189,13 +221,14 @@ def canonical(value: Fraction) -> str:
 
 
 def _clean(text: str) -> str:
-    text = _CURRENCY_CODE.sub("$", plain_latex(text))
+    text = usual(plain_latex(no_dashes(text)))
+    text = _CURRENCY_CODE.sub("$", text)
     return _MINUS_WORD.sub("-", text)
 
 
 def _read(answer: str) -> Fraction | None:
     """The value of an explicit answer, or None; raises TooLarge."""
-    cleaned = _clean(answer).strip(_WRAPPING)
+    cleaned = unspaced(_clean(answer).strip(_WRAPPING))
     if _SEVERAL.search(cleaned):
         return None
     cleaned = cleaned.rpartition("=")[2].strip(_WRAPPING).removesuffix(".").strip(_WRAPPING)
@@ -234,15 +267,20 @@ def _value_of(text: str) -> Fraction | None:
 
 def _literals(cleaned: str) -> Iterator[_Literal]:
     for found in _LITERAL.finditer(cleaned):
-        minus = _is_minus(cleaned, found.start())
-        try:
-            value = _literal_value(found)
-        except TooLarge:
-            yield _Literal(found.start(), found.end(), None, minus)
-            continue
-        except NotArithmetic:
-            continue
-        yield _Literal(found.start(), found.end(), -value if minus else value, minus)
+        if (literal := _literal(cleaned, found)) is not None:
+            yield literal
+
+
+def _literal(cleaned: str, found: re.Match[str]) -> _Literal | None:
+    """The number found there; None for one that is none, such as 5/0."""
+    minus = _is_minus(cleaned, found.start())
+    try:
+        value = _literal_value(found)
+    except TooLarge:
+        return _Literal(found.start(), found.end(), None, minus)
+    except NotArithmetic:
+        return None
+    return _Literal(found.start(), found.end(), -value if minus else value, minus)
 
 
 def _literal_value(found: re.Match[str]) -> Fraction:

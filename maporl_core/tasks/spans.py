@@ -11,6 +11,7 @@ follows ``####``, and a statement such as "the answer is …".
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ MAX_CHARS = 200_000
 """Only so many characters from the end of a message are searched; answers stand at the end."""
 
 _LINE = 300  # characters of a statement that are looked at
+_LAST_FEW = 64  # marks and statements at the end of a message that are looked at
 
 _THINK = re.compile(
     r"<\s{0,4}(?P<a>/?)\s{0,4}(?:think|thinking|thoughts?|reasoning|scratchpad)\s{0,4}>"
@@ -135,7 +137,7 @@ def marked(text: str) -> Iterator[str]:
     """What follows ``####`` on its line, from the last mark to the first, empty ones left out."""
     if "####" not in text:
         return
-    for mark in reversed(list(_HASHES.finditer(text))):
+    for mark in reversed(deque(_HASHES.finditer(text), maxlen=_LAST_FEW)):
         if mark[1].strip(_MARKUP):
             yield mark[1].strip(_MARKUP)
 
@@ -143,10 +145,11 @@ def marked(text: str) -> Iterator[str]:
 def statements(text: str) -> Iterator[str]:
     """What follows "the answer is", "Answer:" and the like, from the last one to the first.
 
-    At most one line each; the next line that holds something where its own line ends there.
-    Statements of what the answer is *not*, or that one is right or wrong, are left out.
+    Only the last few, at most one line each; the next line that holds something where its own
+    line ends there.  Statements of what the answer is *not*, or that one is right or wrong, are
+    left out.
     """
-    for mark in reversed(list(_STATED.finditer(text))):
+    for mark in reversed(deque(_STATED.finditer(text), maxlen=_LAST_FEW)):
         rest = text[mark.end() : mark.end() + _LINE]
         for line in rest.split("\n"):
             if stripped := line.strip(_MARKUP + "\r"):
