@@ -63,7 +63,7 @@ STAGES = {
 }
 """Stages: beside the leaves and their own package, only what is named."""
 
-COMPOSERS = {"assembly", "session", "train", "evaluate", "debate", "cli", "__main__"}
+COMPOSERS = {"ask", "assembly", "session", "train", "evaluate", "debate", "cli", "__main__"}
 """The pages that put stages together: any part of the core."""
 
 TUI_MAY_IMPORT = {
