@@ -48,7 +48,8 @@ class TextView(ScrollView, can_focus=True):
         "text-view--answer",
     }
     DEFAULT_CSS = """
-    TextView { height: 1fr; scrollbar-size-horizontal: 0; }
+    TextView { height: 1fr; scrollbar-size-horizontal: 0; scrollbar-size-vertical: 1;
+               scrollbar-gutter: stable; }
     TextView > .text-view--hit { background: $warning; color: $on-color; }
     TextView > .text-view--now { background: $accent; color: $on-color; text-style: bold; }
     TextView > .text-view--added { color: $success; text-style: bold; }
