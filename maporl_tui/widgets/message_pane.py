@@ -1,0 +1,146 @@
+"""One message of an agent: verdict, answer, score, what changed, pay, and its text.
+
+In: a ``Said``, and marks in its text.  Out: a pane with a frame, a head of one or two lines and a
+window over the text; what did not change is not drawn again.  It knows no store and no screen.
+Neighbours: the Debate screen and the Compare screen put panes side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from maporl_tui.debate_records import Said
+from maporl_tui.text import one_line, signed
+from maporl_tui.widgets.text_view import Mark, TextView
+
+AGENT_COLOURS = 6
+VERDICT_STYLES = {True: "$right", False: "$wrong", None: "$unknown"}
+CHANGE_STYLES = {"wrong→right": "bold $right", "right→wrong": "bold $wrong"}
+_LONGEST_ANSWER = 40
+_Piece = tuple[str, str]
+
+
+def head_line(said: Said) -> Content:
+    """ "✓ 20  score 0.75  reward +0.621"; what is not known is left out."""
+    if said.status == "waiting":
+        return Content.styled("waiting", "$text-muted")
+    if said.status == "writing":
+        return Content.styled("… writing", "$text-muted")
+    answer = "no answer" if said.answer is None else one_line(said.answer, _LONGEST_ANSWER)
+    style = VERDICT_STYLES[said.correct]
+    pieces: list[_Piece] = [(f"{said.mark} {answer}", f"bold {style}")]
+    if said.score is not None:
+        pieces.append((f"score {said.score:.2f}", ""))
+    if said.reward is not None:
+        pieces.append((f"reward {signed(said.reward)}", ""))
+    return _joined(pieces, "  ")
+
+
+def note_line(said: Said) -> Content:
+    """What changed, and what is amiss with the message; empty when there is nothing to say."""
+    pieces: list[_Piece] = []
+    if said.change is not None:
+        pieces.append((said.change, CHANGE_STYLES.get(said.change, "$text-muted")))
+    if said.finish == "length":
+        pieces.append(("unfinished: cut at the length limit", "$warning"))
+    if said.dropped:
+        tokens = "token" if said.dropped == 1 else "tokens"
+        pieces.append((f"{said.dropped} prompt {tokens} dropped", "$warning"))
+    return _joined(pieces, " · ")
+
+
+class MessagePane(Vertical):
+    """A framed message.  Focus goes to its text, which scrolls; ``z`` can maximise the pane."""
+
+    DEFAULT_CSS = """
+    MessagePane { border: round $surface-lighten-2; height: 1fr; width: 1fr; }
+    MessagePane:focus-within { border: round $primary; }
+    MessagePane.-present { border: heavy $primary; }
+    MessagePane > .message-head { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    MessagePane > .message-note { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    MessagePane > .message-note.-empty { display: none; }
+    MessagePane > TextView { height: 1fr; }
+    MessagePane.-waiting > TextView { color: $text-muted; }
+    MessagePane.-agent-1 { border-title-color: $agent-1; }
+    MessagePane.-agent-2 { border-title-color: $agent-2; }
+    MessagePane.-agent-3 { border-title-color: $agent-3; }
+    MessagePane.-agent-4 { border-title-color: $agent-4; }
+    MessagePane.-agent-5 { border-title-color: $agent-5; }
+    MessagePane.-agent-6 { border-title-color: $agent-6; }
+    """
+
+    def __init__(
+        self, said: Said | None = None, *, id: str | None = None, classes: str | None = None
+    ) -> None:
+        super().__init__(id=id, classes=f"pane {classes or ''}".strip())
+        self._head = Static(classes="message-head", markup=False)
+        self._note = Static(classes="message-note -empty", markup=False)
+        self._text = TextView()
+        self._said: Said | None = None
+        if said is not None:
+            self.show(said)
+
+    @property
+    def said(self) -> Said | None:
+        """The message that is shown."""
+        return self._said
+
+    @property
+    def text_view(self) -> TextView:
+        """The window over its text; focus this one."""
+        return self._text
+
+    def compose(self) -> ComposeResult:
+        yield self._head
+        yield self._note
+        yield self._text
+
+    def show(self, said: Said, marks: Sequence[Mark] = ()) -> None:
+        """Show another message, or the same one as far as it is known now.
+
+        A text that is being written is followed to its end unless somebody scrolled away from it.
+        """
+        before, self._said = self._said, said
+        if said != before:
+            self._show_head(said, before)
+        at_end = self._text.is_vertical_scroll_end
+        grows = said.status == "writing"
+        fresh = before is None or (before.turn, before.agent) != (said.turn, said.agent)
+        self._text.show(said.text, marks)
+        if grows and (at_end or fresh):
+            self._text.scroll_end(animate=False)
+        elif not grows and before is not None and before.status == "writing":
+            self._text.scroll_home(animate=False)
+
+    def reveal(self, offset: int) -> None:
+        """Scroll the text so that the character at ``offset`` can be read."""
+        self._text.reveal(offset)
+
+    def _show_head(self, said: Said, before: Said | None) -> None:
+        if before is None or (said.name, said.turn, said.agent) != (
+            before.name,
+            before.turn,
+            before.agent,
+        ):
+            self.border_title = Content(f"{one_line(said.name, 30)} · turn {said.turn + 1}")
+            for number in range(1, AGENT_COLOURS + 1):
+                self.set_class(said.agent % AGENT_COLOURS + 1 == number, f"-agent-{number}")
+        note = note_line(said)
+        if before is None or head_line(before) != head_line(said):
+            self._head.update(head_line(said))
+        if before is None or note_line(before) != note:
+            self._note.update(note)
+            self._note.set_class(not note.plain, "-empty")
+        self.set_class(not said.is_over, "-waiting")
+
+
+def _joined(pieces: Sequence[_Piece], between: str) -> Content:
+    parts: list[str | _Piece] = []
+    for piece in pieces:
+        parts += [between, piece] if parts else [piece]
+    return Content.assemble(*parts)
