@@ -49,7 +49,8 @@ class Updater:
     def update(self, rows: Sequence[Row], step: int) -> UpdateResult:
         """Train every policy on its rows; ``step`` (0-based) sets learning rate and shuffling.
 
-        Rows are of any mix of policies and bases.  Dropout draws from torch's global generator.
+        Rows are of any mix of policies and bases; those without a token to train are left out.
+        Dropout draws from torch's global generator.
         """
         ppo = self.config.ppo
         factor = lr_factor(step, self.config.train.steps, ppo.warmup_steps, ppo.schedule)
@@ -62,7 +63,7 @@ class Updater:
         bad: list[Place] = []
         before = self._snapshot()
         for base in self.policies.bases.values():
-            mine = [row for row in rows if row.policy in base.policies]
+            mine = [row for row in rows if row.policy in base.policies and row.tokens]
             if not mine:
                 continue
             update = BaseUpdate(
