@@ -21,13 +21,17 @@ from torch import Tensor
 
 from maporl_core.errors import ModelError, StoreError
 from maporl_core.lora import StackedLoRALinear
+from maporl_core.plain_text import one_line
 from maporl_core.policy import Policy
+from maporl_core.user_paths import is_file
 
 ADAPTER_FILE = "adapter_model.safetensors"
 CONFIG_FILE = "adapter_config.json"
 VALUE_FILE = "value_head.safetensors"
 
 _PREFIX = "base_model.model."
+_MAX_CONFIG = 1 << 20  # bytes
+_MAX_ALPHA = 1_000_000
 
 
 def save_adapter(policy: Policy, folder: Path) -> None:
@@ -46,15 +50,18 @@ def load_adapter(policy: Policy, folder: Path) -> None:
     """Read an adapter, made here or by PEFT, into a policy; its version grows.
 
     The file's scaling is kept: where its α / r differs from the policy's, B is scaled by the
-    quotient.  A folder without a value head leaves the policy's as it is.  Raises ModelError
-    for a file that is missing or broken, another rank, other layers or shapes.
+    quotient.  A folder without a value head leaves the policy's as it is.  Nothing else that the
+    folder names or holds is looked at: no base model, no code, no pickled weights.  Raises
+    ModelError for a file that is missing or broken, another rank, other layers or shapes, and
+    weights that are not finite.
     """
     config = _read_config(folder)
     rank = policy.config.rank
     if config.get("r") != rank:
+        theirs = _shown(config.get("r"))
         raise ModelError(
-            f"{folder}: adapter of rank {config.get('r')}, policy {policy.name!r} has {rank}; "
-            f"set policies.{policy.name}.rank = {config.get('r')}"
+            f"{folder}: adapter of rank {theirs}, policy {policy.name!r} has {rank}; "
+            f"set policies.{policy.name}.rank = {theirs}"
         )
     found = _from_peft(_read_tensors(folder / ADAPTER_FILE))
     _check_keys(folder, found, {name: view.shape for name, view in policy.adapter.items()})
@@ -63,7 +70,7 @@ def load_adapter(policy: Policy, folder: Path) -> None:
     if value_path.is_file():
         value = _read_tensors(value_path)
         _check_keys(value_path, value, {name: view.shape for name, view in policy.value.items()})
-    root = math.sqrt(rank) if config.get("use_rslora") else rank
+    root = math.sqrt(rank) if config.get("use_rslora") is True else rank
     factor = (config["lora_alpha"] / root) / (policy.config.alpha / rank)
     with torch.no_grad():
         for name, view in policy.adapter.items():
@@ -134,17 +141,23 @@ def _from_peft(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG_FILE
+    if not is_file(path):
+        raise ModelError(f"{folder}: no {CONFIG_FILE}; give a PEFT adapter folder")
     try:
+        if path.stat().st_size > _MAX_CONFIG:
+            raise ModelError(f"{path}: is over 1 MiB; an adapter's config is a short JSON file")
         config = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise ModelError(f"{folder}: no {CONFIG_FILE}; give a PEFT adapter folder") from error
-    except (OSError, ValueError) as error:
-        raise ModelError(f"{path}: cannot be read ({error})") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(f"{path}: cannot be read ({one_line(error)})") from error
     if not isinstance(config, dict) or config.get("peft_type") != "LORA":
         raise ModelError(f"{path}: not a LoRA adapter; only peft_type LORA can be read")
     alpha = config.get("lora_alpha")
-    if not isinstance(alpha, int | float) or isinstance(alpha, bool) or alpha <= 0:
-        raise ModelError(f"{path}: lora_alpha is {alpha!r}; it must be a number above 0")
+    number = isinstance(alpha, int | float) and not isinstance(alpha, bool)
+    if not number or not 0 < alpha <= _MAX_ALPHA:  # NaN is in no interval
+        raise ModelError(
+            f"{path}: lora_alpha is {_shown(alpha)}; it must be a number above 0 and at most "
+            f"{_MAX_ALPHA:,}"
+        )
     for key, plain in (
         ("use_dora", False),
         ("lora_bias", False),
@@ -154,19 +167,37 @@ def _read_config(folder: Path) -> dict[str, Any]:
         ("modules_to_save", None),
     ):
         if config.get(key) not in (plain, None, [], {}):
-            raise ModelError(f"{path}: {key} = {config[key]!r} is not supported; use plain LoRA")
+            raise ModelError(
+                f"{path}: {key} = {_shown(config[key])} is not supported; use plain LoRA"
+            )
     return config
 
 
+def _shown(value: Any) -> str:
+    try:
+        return one_line(repr(value), 60)
+    except ValueError:  # Python refuses to print integers of more than 4,300 digits
+        return "an enormous number"
+
+
 def _read_tensors(path: Path) -> dict[str, Tensor]:
-    if not path.is_file():
-        pickled = path.with_suffix(".bin").is_file()
+    if not is_file(path):
+        pickled = any(path.with_suffix(end).exists() for end in (".bin", ".pt", ".pth", ".pkl"))
         hint = "; its weights are pickled, save it with safetensors" if pickled else ""
         raise ModelError(f"{path.parent}: no {path.name}{hint}")
     try:
-        return dict(load_file(path))
-    except (OSError, SafetensorError) as error:
-        raise ModelError(f"{path}: cannot be read ({error})") from error
+        tensors = dict(load_file(path))
+    except (OSError, SafetensorError, ValueError, KeyError, RuntimeError) as error:
+        raise ModelError(f"{path}: cannot be read ({one_line(error)})") from error
+    for name, tensor in tensors.items():
+        if not tensor.is_floating_point():
+            raise ModelError(f"{path}: {one_line(name, 80)} holds {tensor.dtype}, not floats")
+        if not bool(torch.isfinite(tensor.float()).all()):
+            raise ModelError(
+                f"{path}: {one_line(name, 80)} holds NaN or infinity; the file is damaged or the "
+                "training that made it broke down"
+            )
+    return tensors
 
 
 def _check_keys(place: Path, found: Mapping[str, Tensor], wanted: Mapping[str, torch.Size]) -> None:
@@ -177,7 +208,7 @@ def _check_keys(place: Path, found: Mapping[str, Tensor], wanted: Mapping[str, t
         if keys:
             more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
             raise ModelError(
-                f"{place}: the file {what} {', '.join(keys[:3])}{more}; "
+                f"{place}: the file {what} {one_line(', '.join(keys[:3]))}{more}; "
                 "it was made for another model or other target_modules"
             )
     for name, shape in wanted.items():

@@ -125,6 +125,12 @@ def config_warnings(config: RunConfig) -> list[str]:
     for name in config.bases:
         if name not in used:
             found.append(f"bases.{name}: no policy stands on it")
+    found += [
+        f"bases.{name}.trust_remote_code: code that comes with {one_line(base.model, 80)} "
+        "will be run"
+        for name, base in config.bases.items()
+        if base.trust_remote_code and name in used
+    ]
     if config.train.train_turns == "discussion" and config.discussion.turns == 1:
         found.append(
             "train.train_turns: 'discussion' trains turns 2 and later, but discussion.turns is 1; "

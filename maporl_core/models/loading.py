@@ -10,6 +10,7 @@ import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,6 +19,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from maporl_core.config import BaseModelConfig
 from maporl_core.errors import ModelError
+from maporl_core.models import safety
+from maporl_core.models.safety import ADAPTER_CONFIG, INDEX_FILE
 from maporl_core.models.source import Source, find, named
 from maporl_core.policy import LoadedModel
 
@@ -53,11 +56,14 @@ def load(config: BaseModelConfig, device: torch.device, seed: int) -> LoadedMode
     devices = [device] if device.type == "cuda" else []
     with _quiet(source), torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
+        if not source.gguf:
+            _check_fetched(source)
         model_config = _read_config(source, config)
         tokenizer = _read_tokenizer(source, config)
         model = _read_model(source, config, model_config, device)
     model.requires_grad_(False)
     model.eval()
+    safety.check_finite(source.shown, model)
     _check_vocabulary(source, model, tokenizer)
     _check_causal(source, model)
     return LoadedModel(model, tokenizer, _context(model, tokenizer))
@@ -72,11 +78,30 @@ def _check_quantization(config: BaseModelConfig, device: torch.device) -> None:
         raise ModelError('quantize = "4bit" needs bitsandbytes: pip install "maporl[quant]"')
 
 
+def _check_fetched(source: Source) -> None:
+    """What a hub model's own files name, before transformers follows them.
+
+    A local folder was looked at when it was found.
+    """
+    if Path(source.path).is_dir():
+        return
+    with named(source):
+        for file in (ADAPTER_CONFIG, INDEX_FILE):
+            found = transformers.utils.cached_file(
+                source.path, file, _raise_exceptions_for_missing_entries=False, **source.options
+            )
+            if found is not None and file == ADAPTER_CONFIG:
+                safety.check_file_names(source.shown, [file])
+            elif found is not None:
+                safety.check_index(source.shown, Path(found))
+
+
 def _read_config(source: Source, config: BaseModelConfig) -> Any:
     with named(source):
         model_config = AutoConfig.from_pretrained(
             source.path, trust_remote_code=config.trust_remote_code, **source.options
         )
+    safety.check_attention(source.shown, model_config)
     remote = "AutoModelForCausalLM" in (getattr(model_config, "auto_map", None) or {})
     if getattr(model_config, "is_encoder_decoder", False) or not (
         remote or type(model_config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING

@@ -1,7 +1,7 @@
 """Where a base model is read from: a name becomes a place that from_pretrained takes.
 
 In: one ``[bases.<name>]`` section.  Out: a ``Source``, or a ModelError in one line.
-Neighbour: ``loading`` reads it.
+Neighbours: ``safety`` looks at what is there, ``loading`` reads it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from huggingface_hub import HfApi
@@ -17,7 +16,10 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 from maporl_core.config import BaseModelConfig
 from maporl_core.errors import ModelError
+from maporl_core.models.safety import check_beside, check_file_names, check_folder
+from maporl_core.plain_text import one_line
 from maporl_core.pocket import VARIANTS, asset_path
+from maporl_core.user_paths import exists, is_file, is_folder, user_path
 
 _HUB_TIMEOUT = 10.0  # seconds for the first question to the hub
 _LOCAL_HINT = "give a local folder or a .gguf file instead"
@@ -38,56 +40,40 @@ def find(config: BaseModelConfig) -> Source:
     name = config.model
     if name in VARIANTS:
         return Source(name, str(asset_path(name)))
-    path = Path(name).expanduser()
+    path, shown = user_path(name), one_line(name)
     if path.suffix.lower() == ".gguf":
-        if not path.is_file():
-            raise ModelError(f"{name}: no such file")
-        return Source(name, str(path.parent), {"gguf_file": path.name}, gguf=True)
-    if path.is_dir():
-        _check_folder(name, path)
-        return Source(name, str(path))
-    if path.is_file():
-        raise ModelError(f"{name}: is a file; give the model's folder or a .gguf file")
+        if not is_file(path):
+            raise ModelError(f"{shown}: no such file")
+        check_beside(shown, path)
+        return Source(shown, str(path.parent), {"gguf_file": path.name}, gguf=True)
+    if is_folder(path):
+        check_folder(shown, path)
+        return Source(shown, str(path))
+    if exists(path):
+        raise ModelError(f"{shown}: is a file; give the model's folder or a .gguf file")
     if name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name:
-        raise ModelError(f"{name}: no such folder")
+        raise ModelError(f"{shown}: no such folder")
     return _ask_hub(config)
-
-
-def _check_folder(name: str, path: Path) -> None:
-    if not (path / "config.json").is_file():
-        found = sorted(file.name for file in path.glob("*.gguf"))
-        hint = f"; did you mean {path / found[0]}?" if found else ""
-        raise ModelError(f"{name}: no config.json in this folder{hint}")
-    if any(path.glob("*.safetensors")):
-        return
-    if any(path.glob("*.bin")) or any(path.glob("*.pt")) or any(path.glob("*.pth")):
-        raise ModelError(
-            f"{name}: its weights are pickled, and unpickling can run code; "
-            "convert them to safetensors first"
-        )
-    raise ModelError(f"{name}: no .safetensors file in this folder")
 
 
 def _ask_hub(config: BaseModelConfig) -> Source:
     """One question before any download: is it there, has it safe weights, or are we offline?"""
-    name = config.model
+    name, shown = config.model, one_line(config.model)
     options = {"revision": config.revision} if config.revision else {}
     try:
         info = HfApi().model_info(name, revision=config.revision, timeout=_HUB_TIMEOUT)
     except HfHubHTTPError as error:
         raise ModelError(
-            f"{name}: neither a local folder nor a model the hub gives out ({_line(error)}); "
+            f"{shown}: neither a local folder nor a model the hub gives out ({short(error)}); "
             f"check the name, log in with: hf auth login, or {_LOCAL_HINT}"
         ) from error
     except HFValidationError as error:
-        raise ModelError(f"{name}: neither a local folder nor a hub id") from error
+        raise ModelError(f"{shown}: neither a local folder nor a hub id") from error
     except Exception:  # noqa: BLE001  the hub client's network errors change with its HTTP library
         # No hub in reach: what an earlier run downloaded is good enough.
-        return Source(name, name, {**options, "local_files_only": True})
-    files = [sibling.rfilename for sibling in info.siblings or []]
-    if files and not any(file.endswith(".safetensors") for file in files):
-        raise ModelError(f"{name}: the hub has no .safetensors weights of it; choose another model")
-    return Source(name, name, options)
+        return Source(shown, name, {**options, "local_files_only": True})
+    check_file_names(shown, [sibling.rfilename for sibling in info.siblings or []])
+    return Source(shown, name, options)
 
 
 @contextmanager
@@ -109,11 +95,10 @@ def named(source: Source) -> Iterator[None]:
                 f"{source.shown}: not a local folder, the hub cannot be reached and no copy of "
                 f"it was downloaded before; {_LOCAL_HINT}"
             ) from error
-        raise ModelError(f"{source.shown}: cannot be loaded ({_line(error)})") from error
+        raise ModelError(f"{source.shown}: cannot be loaded ({short(error)})") from error
 
 
-def _line(error: Exception) -> str:
-    """The first line an error has to say, of bounded length."""
+def short(error: Exception) -> str:
+    """The first line an error has to say, of bounded length and without control codes."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    line = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-    return line if len(line) <= 200 else f"{line[:199]}…"
+    return one_line(f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__)
