@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from maporl_core.config import TaskConfig
 from maporl_core.errors import DataError
+from maporl_core.plain_text import one_line
 from maporl_core.tasks.answers import LABEL
 from maporl_core.tasks.hub import hub_splits
 from maporl_core.tasks.labels import LABELS
@@ -26,11 +27,12 @@ from maporl_core.tasks.rows import (
     local_path,
     missing_key,
     nothing_found,
+    read_files,
     read_rows,
     split_files,
     text_of,
 )
-from maporl_core.tasks.stored import StoredTask, divided, limited
+from maporl_core.tasks.stored import StoredTask, divided, limited, numbered
 from maporl_core.types import Problem
 
 HUB_ID = "facebook/anli"
@@ -62,7 +64,7 @@ def _local_parts(config: TaskConfig, tally: Tally) -> dict[str, list[Problem]]:
         for number in (1, 2, 3):
             name = f"{part}_r{number}"
             if files := split_files(path, name):
-                found[name] = (row for file in files for row in read_rows(file, tally))
+                found[name] = read_files(files, tally)
     if not found:
         raise nothing_found(path, "train_r1, dev_r1 or test_r1 (.jsonl or .parquet)")
     return _join(found, config.rounds, str(path), tally)
@@ -121,14 +123,16 @@ def _problems(rows: Iterable[Row], name: str, tally: Tally) -> list[Problem]:
                 tally.bad(row.where, error)
         else:
             problems.append(problem)
-    return problems
+    return numbered(problems)
 
 
 def _problem(row: Row, name: str) -> Problem:
     premise = text_of(row.values, "premise").strip()
     hypothesis = text_of(row.values, "hypothesis").strip()
+    uid = row.values.get("uid")
+    own_name = one_line(uid, 80) if isinstance(uid, str) else ""
     return Problem(
-        id=f"anli/{name}/{row.values.get('uid') or row.number}",
+        id=f"anli/{name}/{own_name or row.number}",
         question=f"Premise: {premise}\nHypothesis: {hypothesis}",
         gold=_label(row.values),
         task="anli",

@@ -21,6 +21,7 @@ from maporl_core.tasks.rows import (
     Tally,
     local_path,
     nothing_found,
+    read_files,
     read_rows,
     split_files,
     text_of,
@@ -58,10 +59,7 @@ def split_rows(path: str, tally: Tally) -> dict[str, Iterable[Row]]:
     splits = {split: files for split in SPLITS if (files := split_files(found, split))}
     if not splits:
         raise nothing_found(found, "train or test file (" + ", ".join(SUFFIXES) + ")")
-    return {
-        split: (row for file in files for row in read_rows(file, tally))
-        for split, files in splits.items()
-    }
+    return {split: read_files(files, tally) for split, files in splits.items()}
 
 
 def problems_of(

@@ -11,9 +11,8 @@ with train.jsonl and test.jsonl is used as it is.
 
 from __future__ import annotations
 
-from collections import Counter
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from hashlib import blake2b
 from string import ascii_uppercase
@@ -26,7 +25,7 @@ from maporl_core.tasks.answers import MATHS, NUMBER, TEXT, Grading, choice_gradi
 from maporl_core.tasks.choices import MAX_OPTIONS, exact_text, option_letter
 from maporl_core.tasks.gsm8k import as_two, problems_of, split_rows
 from maporl_core.tasks.rows import BadRow, Row, Tally, json_type, missing_key, text_of
-from maporl_core.tasks.stored import StoredTask, limited
+from maporl_core.tasks.stored import StoredTask, limited, numbered
 from maporl_core.types import Problem
 
 
@@ -41,7 +40,7 @@ def load(config: TaskConfig) -> StoredTask:
         maths.start_engine()
     tally = Tally(config.skip_bad_rows)
     rows = {
-        split: _numbered(problems_of(rows, split, tally, lambda row, s: _problem(row, s, config)))
+        split: numbered(problems_of(rows, split, tally, lambda row, s: _problem(row, s, config)))
         for split, rows in split_rows(config.path, tally).items()
     }
     if len(rows) == 1:
@@ -85,9 +84,10 @@ def _gold_text(values: Mapping[str, Any], key: str) -> str:
         return "true" if value else "false"
     if isinstance(value, str | int | Decimal):
         return str(value)
-    if isinstance(value, float):
+    if isinstance(value, float) and math.isfinite(value):
         return repr(value)
-    raise BadRow("bad answer", f"{key!r} is a {json_type(value)}, not a text or number")
+    shown = repr(value) if isinstance(value, float) else f"a {json_type(value)}"
+    raise BadRow("bad answer", f"{key!r} is {shown}, not a text or number")
 
 
 def _options(values: Mapping[str, Any], key: str) -> tuple[str, ...]:
@@ -123,14 +123,3 @@ def _gold_letter(gold: str, options: tuple[str, ...], config: TaskConfig) -> str
             f"(task.answer_key, task.choices_key={config.choices_key})",
         )
     return found
-
-
-def _numbered(problems: list[Problem]) -> list[Problem]:
-    """Equal rows get ids of their own."""
-    seen: Counter[str] = Counter()
-    named: list[Problem] = []
-    for problem in problems:
-        seen[problem.id] += 1
-        again = seen[problem.id]
-        named.append(replace(problem, id=f"{problem.id}-{again}") if again > 1 else problem)
-    return named

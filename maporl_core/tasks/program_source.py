@@ -6,6 +6,7 @@ Neighbours: ``program`` evaluates the statements.
 from __future__ import annotations
 
 import ast
+import warnings
 
 from maporl_core.tasks.program_values import NOT_ALLOWED, NOT_PYTHON, TOO_LARGE, Unusable
 
@@ -17,7 +18,9 @@ def function_body(source: str) -> list[ast.stmt]:
     if len(source) > MAX_SOURCE:
         raise Unusable(TOO_LARGE)
     try:
-        tree = ast.parse(source)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # "\$5" in a text is a warning about style, no more
+            tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise Unusable(NOT_PYTHON) from error
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]

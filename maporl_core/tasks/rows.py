@@ -9,15 +9,28 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from maporl_core.errors import DataError
 from maporl_core.plain_text import one_line
+from maporl_core.user_paths import exists, is_file, is_folder, user_path
 
+MAX_LINE = 64 << 20  # bytes of one line; no question is that long, but a wrong file may be one line
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".parquet")
+# First bytes of files that are often given in place of JSON lines, and what to do with them.
+_OTHER_FILES = (
+    (b"\x1f\x8b", "is compressed by gzip; unpack it with gunzip"),
+    (b"BZh", "is compressed by bzip2; unpack it with bunzip2"),
+    (b"\xfd7zXZ", "is compressed by xz; unpack it with unxz"),
+    (b"\x28\xb5\x2f\xfd", "is compressed by zstd; unpack it with unzstd"),
+    (b"PK\x03\x04", "is a zip archive; unpack it"),
+    (b"PAR1", "is a Parquet file; let its name end in .parquet"),
+    (b"\xff\xfe", "is UTF-16 text; save it as UTF-8"),
+    (b"\xfe\xff", "is UTF-16 text; save it as UTF-8"),
+)
 _SUBFOLDERS = ("", "main", "data", "plain_text")  # where copies of hub repositories keep files
 
 
@@ -68,32 +81,46 @@ class Tally:
         self.counts[error.reason] += 1
 
 
+def read_files(files: Iterable[Path], tally: Tally) -> Iterator[Row]:
+    """All rows of several files in order, numbered on from file to file.
+
+    Raises DataError when one of them cannot be read at all.
+    """
+    first = 0
+    for file in files:
+        number = -1
+        for row in read_rows(file, tally):
+            number = row.number
+            yield Row(first + number, row.where, row.values)
+        first += number + 1
+
+
 def read_rows(path: Path, tally: Tally) -> Iterator[Row]:
     """All rows of one file; unreadable ones go to ``tally``.
 
     Raises DataError when the file cannot be read at all.
     """
     try:
-        if path.suffix == ".parquet":
+        if path.suffix.lower() == ".parquet":
             yield from _parquet_rows(path)
         else:
             yield from _json_rows(path, tally)
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
+        reason = error.strerror or one_line(error)
+        raise DataError(f"{one_line(path)}: cannot be read ({reason})") from error
 
 
 def _json_rows(path: Path, tally: Tally) -> Iterator[Row]:
     # Lines are split at \n only: other line ends may stand inside strings.
-    with path.open("rb") as lines:
+    with path.open("rb") as file:
         number = 0
-        for line_number, raw in enumerate(lines, start=1):
+        for line_number, raw in enumerate(_lines(file), start=1):
             if line_number == 1:
-                if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-                    raise DataError(f"{path}: is UTF-16 text; save it as UTF-8")
+                _check_kind(path, raw)
                 raw = raw.removeprefix(b"\xef\xbb\xbf")
             if not raw.strip():
                 continue
-            where = f"{path}, line {line_number}"
+            where = f"{one_line(path)}, line {line_number}"
             try:
                 yield Row(number, where, _parse(raw))
             except BadRow as error:
@@ -101,14 +128,35 @@ def _json_rows(path: Path, tally: Tally) -> Iterator[Row]:
             number += 1
 
 
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """Lines of bounded length: the rest of one that is longer is read past, not kept."""
+    while raw := file.readline(MAX_LINE + 1):
+        yield raw
+        while len(raw) > MAX_LINE and not raw.endswith(b"\n"):
+            raw = file.readline(MAX_LINE + 1)
+
+
+def _check_kind(path: Path, start: bytes) -> None:
+    """Raises DataError for a file that is no JSON lines by its first bytes."""
+    for magic, what in _OTHER_FILES:
+        if start.startswith(magic):
+            raise DataError(f"{one_line(path)}: {what}")
+
+
 def _parse(raw: bytes) -> dict[str, Any]:
+    if len(raw) > MAX_LINE:
+        raise BadRow("too long", f"is longer than {MAX_LINE >> 20} MiB")
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadRow("not UTF-8", f"is not UTF-8 text (byte {error.start + 1})") from error
     try:
         values = json.loads(
-            text, parse_float=NumberText, parse_int=NumberText, parse_constant=_no_constant
+            text,
+            parse_float=NumberText,
+            parse_int=NumberText,
+            parse_constant=_no_constant,
+            object_pairs_hook=_no_repeats,
         )
     except json.JSONDecodeError as error:
         torn = "" if raw.endswith(b"\n") else " and ends without a line end; was it torn off?"
@@ -124,6 +172,15 @@ def _parse(raw: bytes) -> dict[str, Any]:
     return values
 
 
+def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in found if keys.count(key) > 1)
+        raise BadRow("key given twice", f"gives {one_line(twice, 40)!r} twice")
+    return found
+
+
 def _no_constant(name: str) -> Any:
     raise BadRow("not JSON", f"holds {name}, which is no JSON number")
 
@@ -137,10 +194,13 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
             number = 0
             for batch in file.iter_batches():
                 for values in batch.to_pylist():
-                    yield Row(number, f"{path}, row {number + 1}", values)
+                    yield Row(number, f"{one_line(path)}, row {number + 1}", values)
                     number += 1
-    except pyarrow.ArrowException as error:
-        raise DataError(f"{path}: is no readable Parquet file ({one_line(error)})") from error
+    except (pyarrow.ArrowException, ValueError, OverflowError) as error:
+        # ArrowExceptions, and texts or times that Python has no value for.
+        raise DataError(
+            f"{one_line(path)}: is no readable Parquet file ({one_line(error)})"
+        ) from error
 
 
 def text_of(values: Mapping[str, Any], key: str, setting: str = "") -> str:
@@ -160,7 +220,7 @@ def text_of(values: Mapping[str, Any], key: str, setting: str = "") -> str:
 
 def missing_key(values: Mapping[str, Any], key: str, setting: str = "") -> BadRow:
     """The error for a row without ``key``."""
-    there = ", ".join(map(repr, values)) or "no keys"
+    there = one_line(", ".join(map(repr, values))) or "no keys"
     hint = f" (see {setting})" if setting else ""
     return BadRow(f"no {key}", f"has no {key!r}; it has {there}{hint}")
 
@@ -178,9 +238,11 @@ def json_type(value: Any) -> str:
 
 def local_path(path: str) -> Path:
     """The file or folder.  Raises DataError when there is none."""
-    found = Path(path).expanduser()
-    if not found.exists():
-        raise DataError(f"{found}: no such file or folder (task.path)")
+    found = user_path(path)
+    if not exists(found):
+        raise DataError(f"{one_line(path)}: no such file or folder (task.path)")
+    if not is_file(found) and not is_folder(found):
+        raise DataError(f"{one_line(path)}: is no regular file or folder (task.path)")
     return found
 
 
@@ -191,11 +253,11 @@ def split_files(folder: Path, split: str) -> list[Path]:
     """
     for sub in _SUBFOLDERS:
         here = folder / sub
-        if not here.is_dir():
+        if not is_folder(here):
             continue
         for suffix in SUFFIXES:
             whole = here / f"{split}{suffix}"
-            if whole.is_file():
+            if is_file(whole):
                 return [whole]
             if shards := sorted(here.glob(f"{split}-*-of-*{suffix}")):
                 return shards
@@ -204,6 +266,9 @@ def split_files(folder: Path, split: str) -> list[Path]:
 
 def nothing_found(folder: Path, wanted: str) -> DataError:
     """The error for a folder without the files that a task looks for."""
-    there = sorted(entry.name for entry in folder.iterdir())
+    try:
+        there = sorted(one_line(entry.name, 60) for entry in folder.iterdir())
+    except OSError as error:
+        return DataError(f"{one_line(folder)}: cannot be read ({error.strerror})")
     shown = ", ".join(there[:8]) + (", …" if len(there) > 8 else "")
-    return DataError(f"{folder}: holds no {wanted}; it holds {shown or 'nothing'}")
+    return DataError(f"{one_line(folder)}: holds no {wanted}; it holds {shown or 'nothing'}")

@@ -6,8 +6,9 @@ In: problems per split and a ``Grading``.  Out: a ``Task``.  Neighbours: ``gsm8k
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from hashlib import blake2b
 
@@ -82,6 +83,17 @@ def limited(
         if not problems:
             raise DataError(f"{where}: split {split!r} holds no usable rows{why}")
     return {split: problems[:limit] for split, problems in rows.items()}
+
+
+def numbered(problems: Sequence[Problem]) -> list[Problem]:
+    """Problems of the same id get ids of their own: "x", "x-2", "x-3"."""
+    seen: Counter[str] = Counter()
+    named: list[Problem] = []
+    for problem in problems:
+        seen[problem.id] += 1
+        again = seen[problem.id]
+        named.append(replace(problem, id=f"{problem.id}-{again}") if again > 1 else problem)
+    return named
 
 
 def divided(

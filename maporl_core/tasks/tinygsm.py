@@ -28,7 +28,7 @@ from maporl_core.tasks.rows import (
     Tally,
     local_path,
     nothing_found,
-    read_rows,
+    read_files,
     split_files,
     text_of,
 )
@@ -69,7 +69,7 @@ def _local_rows(path: str, tally: Tally) -> Iterable[Row]:
     files = [found] if found.is_file() else split_files(found, "train")
     if not files:
         raise nothing_found(found, "train.jsonl or train-*.parquet")
-    return (row for file in files for row in read_rows(file, tally))
+    return read_files(files, tally)
 
 
 def _usable(rows: Iterable[Row], tally: Tally) -> Iterator[Row]:
