@@ -46,6 +46,8 @@ SCREENS: Mapping[str, tuple[Row, ...]] = {
         ("mark", "space", "Mark"),
         ("compare", "v", "Compare"),
         ("delete", "d", "Delete"),
+        ("sort", "s", "Sort"),
+        ("reverse", "r", "Reverse"),
     ),
     "dashboard": (
         ("zoom", "enter", "Zoom"),

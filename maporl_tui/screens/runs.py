@@ -1,27 +1,319 @@
-"""Placeholder."""
+"""Screen 1: every run below a folder, and the one under the cursor in short.
+
+In: what ``run_list`` reads in a thread, every two seconds while the screen is shown.  Out: the run
+to attach to, two runs to compare, a run removed.  Neighbours: ``runs_text`` words it,
+``widgets.run_table`` draws the list.
+"""
 
 from __future__ import annotations
 
-from textual.app import ComposeResult
-from textual.widgets import Static
+import asyncio
+import time
+from pathlib import Path
 
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Container, VerticalScroll
+from textual.content import Content
+from textual.widgets import DataTable, Static
+
+from maporl_core.errors import MaporlError
+from maporl_core.store.reader import RunDir, remove_run
+from maporl_tui.run_list import Overview, RunLister, RunRow, disk_size, read_overview
+from maporl_tui.runs_text import SORTS, matches, ordered, overview_content, table_text
 from maporl_tui.screens.base import RunScreen
+from maporl_tui.screens.dialogs import Ask, Confirm
+from maporl_tui.text import one_line, size
 from maporl_tui.view import RunView
+from maporl_tui.widgets.run_table import RunTable
+
+REFRESH = 2.0
+"""Seconds between two looks at the folder."""
+_SETTLE = 0.1
+"""Seconds that the cursor rests on a run before it is read."""
 
 
 class RunsScreen(RunScreen):
+    """All runs of a folder."""
+
     NAME = "runs"
+    AUTO_FOCUS = "#runs-table"
+    FOOTER = (
+        "runs.attach",
+        "runs.mark",
+        "runs.compare",
+        "runs.delete",
+        "runs.sort",
+        "common.find",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lister: RunLister | None = None
+        self._rows: dict[str, RunRow] = {}
+        self._marked: dict[str, None] = {}  # in the order they were marked
+        self._filter = ""
+        self._sort, self._reverse = SORTS[0], False
+        self._overview: Overview | None = None
+        self._reading: tuple[int, int] | None = None
+        self._problem: str | None = None
+        self._said: dict[str, str] = {}
+        # Kept by hand: a look may end while the screen is being taken down.
+        self._table = RunTable(id="runs-table")
+        self._nothing = Static("looking …", markup=False, id="nothing", classes="empty")
+        self._text = Static("", markup=False, id="overview-text")
+        self._list = Container(self._table, self._nothing, id="list", classes="pane")
+
+    @property
+    def root(self) -> Path:
+        return self.maporl.options.root
 
     def compose_body(self) -> ComposeResult:
-        yield Static("runs", id="x")
+        yield self._list
+        yield VerticalScroll(self._text, id="overview", classes="pane")
+
+    def on_mount(self) -> None:
+        self.watch(self.app, "theme", self._recolour)
+        self._titles()
+
+    def on_screen_resume(self) -> None:
+        self._follow()
+
+    def on_screen_suspend(self) -> None:
+        self.workers.cancel_group(self, "runs-list")
 
     def show_view(self, view: RunView | None) -> None:
-        self.query_one("#x", Static).update(str(view and view.step))
+        del view  # only its run is marked in the list
+        self._show_rows()
 
-    def action_attach(self, *_: object) -> None: ...
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "delete" and self.maporl.readonly:
+            return False
+        return super().check_action(action, parameters)
 
-    def action_mark(self, *_: object) -> None: ...
+    # The list -----------------------------------------------------------------------------------
 
-    def action_compare(self, *_: object) -> None: ...
+    @work(exclusive=True, group="runs-list")
+    async def _follow(self) -> None:
+        while True:
+            await self._look()
+            await asyncio.sleep(REFRESH)
 
-    def action_delete(self, *_: object) -> None: ...
+    async def _look(self) -> None:
+        lister = self._lister
+        if lister is None or lister.root != self.root:
+            lister = self._lister = RunLister(self.root)
+        try:
+            names = await asyncio.to_thread(lister.names)
+        except MaporlError as error:
+            self._problem, self._rows = str(error), {}
+            self._show_rows()
+            return
+        self._problem = None
+        progress = lister.look(names)
+        while (done := await asyncio.to_thread(next, progress, None)) is not None:
+            self._reading = (done, len(names))
+            self._take(lister.rows())
+        self._reading = None
+        self._take(lister.rows())
+
+    def _take(self, rows: dict[str, RunRow]) -> None:
+        self._rows = rows
+        self._marked = {name: None for name in self._marked if name in rows}
+        self._show_rows()
+
+    def _show_rows(self) -> None:
+        if not self._table.is_attached:
+            return
+        wanted = (row for row in self._rows.values() if matches(row, self._filter))
+        rows = ordered(wanted, self._sort, self._reverse)
+        view = self.view
+        here = view is not None and Path(view.path).parent == self.root
+        attached = view.name if view is not None and here else None
+        self._table.show(rows, self._marked, attached, time.time())
+        self.set_class(not rows, "-empty")
+        if not rows:
+            self._say_once("none", self._why_none())
+        self._titles()
+        self._show_overview()
+
+    def _why_none(self) -> str:
+        if self._problem is not None:
+            return one_line(self._problem, 400)
+        if self._reading is not None:
+            return "looking …"
+        if self._rows:
+            return f"none of {len(self._rows)} runs has {self._filter!r}: / changes the filter"
+        start = "" if self.maporl.readonly else "press 6 to start one, or "
+        return f"no runs in {one_line(self.root)} yet: {start}use the command: maporl run"
+
+    def _titles(self) -> None:
+        shown, every = len(self._table.order), len(self._rows)
+        title = f"{every} run{'s' * (every != 1)}"
+        if self._filter:
+            title = f"{shown} of {title}"
+        if self._reading is not None:
+            title += f" · read {self._reading[0]} of {self._reading[1]}"
+        if self._filter:
+            title += f" · with {one_line(self._filter, 30)}"
+        order = f"{self._sort}{' reversed' * self._reverse}"
+        self._say_once("title", title)
+        self._say_once("order", f"by {order}")
+
+    def _say_once(self, where: str, text: str) -> None:
+        """Write one of the lines around the list; the same again costs nothing."""
+        if self._said.get(where) == text:
+            return
+        self._said[where] = text
+        if where == "title":
+            self._list.border_title = Content(text)
+        elif where == "order":
+            self._list.border_subtitle = Content(text)
+        else:
+            self._nothing.update(Content(text))
+
+    def _recolour(self, _theme: str) -> None:
+        self._table.recolour(self.app.get_css_variables())
+
+    # The run under the cursor ---------------------------------------------------------------------
+
+    @property
+    def present(self) -> RunRow | None:
+        """The run under the cursor."""
+        name = self._table.present
+        return self._rows.get(name) if name is not None else None
+
+    @on(DataTable.RowHighlighted)
+    def _cursor_moved(self) -> None:
+        self._show_overview()
+
+    def _show_overview(self) -> None:
+        row, shown = self.present, self._overview
+        if row is None:
+            if shown is not None:
+                self._overview = None
+                self._text.update("")
+        elif shown is None or shown.row is not row:
+            if shown is None or shown.row.name != row.name:
+                self._draw(Overview(row))
+            self._read_overview(row)
+
+    @work(exclusive=True, group="runs-overview")
+    async def _read_overview(self, row: RunRow) -> None:
+        await asyncio.sleep(_SETTLE)
+        found = await asyncio.to_thread(read_overview, row)
+        present = self.present
+        if present is not None and present.run == row.run:
+            self._draw(found)
+
+    def _draw(self, found: Overview) -> None:
+        self._overview = found
+        content = overview_content(found, time.time())
+        self._text.update(content)
+
+    # Keys -----------------------------------------------------------------------------------------
+
+    def action_attach(self) -> None:
+        row = self.present
+        if row is None:
+            return
+        if row.problem is not None:
+            self.maporl.say_problem(row.problem)
+            return
+        self.maporl.attach(row.run)
+        self.maporl.show_screen("dashboard")
+
+    def action_mark(self) -> None:
+        row = self.present
+        if row is None:
+            return
+        if row.name in self._marked:
+            del self._marked[row.name]
+        else:
+            self._marked[row.name] = None
+        self._show_rows()
+        self._table.action_cursor_down()
+
+    def action_compare(self) -> None:
+        row, names = self.present, list(self._marked)
+        if len(names) == 1 and row is not None and row.name != names[0]:
+            names.append(row.name)
+        if len(names) != 2:
+            self.maporl.say_problem(
+                f"{len(names)} runs are marked: mark two with space, or one and go to the other"
+            )
+            return
+        a, b = (self._rows[name] for name in names)
+        for one in (a, b):
+            if one.problem is not None:
+                self.maporl.say_problem(one.problem)
+                return
+        self.maporl.compare_runs(a.run, b.run)
+
+    @work(group="runs-delete")
+    async def action_delete(self) -> None:
+        row = self.present
+        if row is None:
+            return
+        if row.is_live:
+            who = f" by process {row.pid}" if row.pid is not None else ""
+            self.maporl.say_problem(f"{row.name} is being trained{who}: stop it first (X)")
+            return
+        bytes_lost = await asyncio.to_thread(disk_size, row.run.path)
+        lost = f"its store, checkpoints and adapters, {size(bytes_lost)}"
+        question = f"Delete the run {row.name} for good? Lost: {lost}, in {row.run.path}."
+        if await self.app.push_screen_wait(Confirm(question, "Delete", "Keep")):
+            await self._remove(row.run)
+
+    async def _remove(self, run: RunDir) -> None:
+        view = self.view
+        if view is not None and Path(view.path) == run.path:
+            self.maporl.detach_run()
+        try:
+            await asyncio.to_thread(remove_run, run)
+        except MaporlError as error:
+            self.maporl.say_problem(str(error))
+        else:
+            self.notify(f"deleted {run.path}", markup=False)
+        self._follow()
+
+    @work(group="runs-find")
+    async def action_find(self) -> None:
+        wanted = await self.app.push_screen_wait(
+            Ask("Only runs whose name, task, algorithm or state has", self._filter, "all runs")
+        )
+        if wanted is not None:
+            self._filter = wanted.strip()
+            self._show_rows()
+
+    def action_back(self) -> None:
+        if self.maximized is None and self._filter:
+            self._filter = ""
+            self._show_rows()
+        else:
+            super().action_back()
+
+    def action_sort(self) -> None:
+        self._sort_by(SORTS[(SORTS.index(self._sort) + 1) % len(SORTS)], False)
+
+    def action_reverse(self) -> None:
+        self._sort_by(self._sort, not self._reverse)
+
+    @on(DataTable.HeaderSelected)
+    def _heading_clicked(self, event: DataTable.HeaderSelected) -> None:
+        name = str(event.column_key.value)
+        if name in SORTS:
+            self._sort_by(name, name == self._sort and not self._reverse)
+
+    def _sort_by(self, name: str, reverse: bool) -> None:
+        self._sort, self._reverse = name, reverse
+        self._show_rows()
+
+    def action_copy(self) -> None:
+        row = self.present
+        if row is not None:
+            self.maporl.copy(str(row.run.path.absolute()), "run's path")
+
+    def action_export(self) -> None:
+        rows = [self._rows[name] for name in self._table.order]
+        self.maporl.export("runs.md", lambda path: table_text(rows, time.time(), path))
