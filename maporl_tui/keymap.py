@@ -64,6 +64,7 @@ SCREENS: Mapping[str, tuple[Row, ...]] = {
         ("turn(-1)", "k", "Turn up"),
         ("open_whole", "o", "Open whole"),
         ("raw_prompt", "t", "Raw prompt"),
+        ("to_rewards", "enter", "Rewards"),
         ("only('corrected')", "r", "Only corrected"),
         ("only('persuaded')", "p", "Only persuaded"),
         ("only('broke')", "b", "Only broke"),

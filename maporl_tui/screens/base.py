@@ -39,6 +39,9 @@ class RunScreen(Screen[None]):
     AUTO_FOCUS = ""
 
     def __init_subclass__(cls, **options: Any) -> None:
+        if "NAME" not in vars(cls):  # what a screen is derived from has no keys yet
+            super().__init_subclass__(**options)
+            return
         rows = SCREENS[cls.NAME]
         own = {row[0].partition("(")[0] for row in rows}
         common = [

@@ -57,6 +57,7 @@ def note_line(said: Said) -> Content:
 class MessagePane(Vertical):
     """A framed message.  Focus goes to its text, which scrolls; ``z`` can maximise the pane."""
 
+    ALLOW_MAXIMIZE = True
     DEFAULT_CSS = """
     MessagePane { border: round $surface-lighten-2; height: 1fr; width: 1fr; }
     MessagePane:focus-within { border: round $primary; }
@@ -114,8 +115,6 @@ class MessagePane(Vertical):
         self._text.show(said.text, marks)
         if grows and (at_end or fresh):
             self._text.scroll_end(animate=False)
-        elif not grows and before is not None and before.status == "writing":
-            self._text.scroll_home(animate=False)
 
     def reveal(self, offset: int) -> None:
         """Scroll the text so that the character at ``offset`` can be read."""
@@ -132,9 +131,9 @@ class MessagePane(Vertical):
                 self.set_class(said.agent % AGENT_COLOURS + 1 == number, f"-agent-{number}")
         note = note_line(said)
         if before is None or head_line(before) != head_line(said):
-            self._head.update(head_line(said))
+            self._head.update(head_line(said), layout=False)
         if before is None or note_line(before) != note:
-            self._note.update(note)
+            self._note.update(note, layout=False)
             self._note.set_class(not note.plain, "-empty")
         self.set_class(not said.is_over, "-waiting")
 

@@ -1,0 +1,150 @@
+"""One debate as a file: Markdown to read, JSON for machines.
+
+In: a ``Debate``, and the rewards of a stored one.  Out: text.  Pure.  Neighbours: the Debate screen
+asks for the path; the file's ending chooses the form.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from maporl_core.store.reader import MessageReward
+from maporl_core.types import REWARD_PARTS
+from maporl_tui.debate_records import Debate, Said
+from maporl_tui.text import one_line, safe
+
+Rewards = Sequence[Sequence[MessageReward]] | None
+
+
+def debate_file(path: Path, run: str, debate: Debate, rewards_TA: Rewards) -> str:
+    """The debate for ``path``: JSON when it ends in ``.json``, else Markdown."""
+    if path.suffix.lower() == ".json":
+        return debate_json(run, debate, rewards_TA)
+    return debate_markdown(run, debate, rewards_TA)
+
+
+def debate_json(run: str, debate: Debate, rewards_TA: Rewards) -> str:
+    """One JSON object; text is exactly as stored, and turns and agents count from 1."""
+    return (
+        json.dumps(
+            {
+                "run": run,
+                "id": debate.key,
+                "step": debate.step,
+                "split": debate.split,
+                "evaluation": debate.label,
+                "problem_id": debate.problem_id,
+                "question": debate.question,
+                "gold": debate.gold,
+                "agents": list(debate.agents),
+                "stopped_early": debate.stopped_early,
+                "turns": [
+                    [_message_json(said, _paid(rewards_TA, said)) for said in row]
+                    for row in debate.rows_TA
+                ],
+            },
+            indent=2,
+            allow_nan=False,
+        )
+        + "\n"
+    )
+
+
+def _message_json(said: Said, paid: MessageReward | None) -> dict[str, Any]:
+    reward: dict[str, Any] | None = None
+    if paid is not None:
+        reward = {name: _finite(getattr(paid.parts, name)) for name in REWARD_PARTS}
+        reward |= {
+            "total": _finite(paid.parts.total),
+            "advantage": _finite(paid.advantage),
+            "kl": _finite(paid.kl),
+        }
+    elif said.reward is not None:
+        reward = {"total": _finite(said.reward)}
+    return {
+        "turn": said.turn + 1,
+        "agent": said.agent + 1,
+        "name": said.name,
+        "text": said.text,
+        "answer": said.answer,
+        "correct": said.correct,
+        "score": _finite(said.score),
+        "change": said.change,
+        "finish": said.finish,
+        "dropped_context": said.dropped,
+        "status": said.status,
+        "reward": reward,
+    }
+
+
+def debate_markdown(run: str, debate: Debate, rewards_TA: Rewards) -> str:
+    """A page of Markdown; what models wrote stands in code blocks, so that it stays as written."""
+    number = "being written" if debate.key is None else f"debate {debate.key}"
+    split = debate.split if debate.label is None else f"{debate.split} {one_line(debate.label)}"
+    lines = [
+        f"# {_inline(run)}: {number}",
+        "",
+        f"step {debate.step}, {_inline(split)}, problem {_inline(debate.problem_id)}",
+        "",
+        *_block(debate.question),
+        "",
+    ]
+    if debate.gold is not None:
+        lines += [f"Gold answer: {_inline(debate.gold)}", ""]
+    for turn, row in enumerate(debate.rows_TA):
+        lines += [f"## Turn {turn + 1}", ""]
+        for said in row:
+            lines += [f"### {_inline(said.name)}", "", _verdict(said, _paid(rewards_TA, said)), ""]
+            lines += [*_block(said.text), ""]
+    if debate.stopped_early:
+        lines += ["All agents agreed: the discussion stopped here.", ""]
+    return "\n".join(lines)
+
+
+def _verdict(said: Said, paid: MessageReward | None) -> str:
+    if not said.is_over:
+        return said.status
+    word = {True: "right", False: "wrong", None: "not known to be right or wrong"}[said.correct]
+    answer = "no answer" if said.answer is None else f"answer {_inline(said.answer)}"
+    parts = [f"{said.mark} {answer}", word]
+    if said.score is not None:
+        parts.append(f"score {said.score:.3f}")
+    if said.change is not None:
+        parts.append(said.change)
+    if said.finish == "length":
+        parts.append("unfinished: cut at the length limit")
+    if said.dropped:
+        parts.append(f"{said.dropped} prompt tokens dropped")
+    if paid is not None:
+        own = [(n, getattr(paid.parts, n)) for n in REWARD_PARTS if getattr(paid.parts, n)]
+        sums = " ".join(f"{name} {value:+.3f}" for name, value in own)
+        parts.append(f"reward {paid.parts.total:+.3f}" + (f" ({sums})" if len(own) > 1 else ""))
+    elif said.reward is not None:
+        parts.append(f"reward {said.reward:+.3f}")
+    return ", ".join(parts)
+
+
+def _paid(rewards_TA: Rewards, said: Said) -> MessageReward | None:
+    return rewards_TA[said.turn][said.agent] if rewards_TA else None
+
+
+def _block(text: str) -> list[str]:
+    """``text`` in a fence that is longer than any in it."""
+    text = safe(text)
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [fence + "text", text, fence]
+
+
+def _inline(text: str) -> str:
+    """One line of text that no Markdown is read in."""
+    return re.sub(r"([\\`*_{}\[\]<>()#|~!])", r"\\\1", one_line(text, 500))
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

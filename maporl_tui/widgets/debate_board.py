@@ -1,0 +1,179 @@
+"""All messages of a debate: agents as columns, turns as rows; one agent at a time when narrow.
+
+In: a ``Debate``, marks, and the place that is looked at.  Out: a ``MessagePane`` per message, which
+is kept and filled anew from debate to debate, and ``Moved`` when another one gets the focus.
+Neighbours: the Debate screen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal, ScrollableContainer, Vertical
+from textual.content import Content
+from textual.events import Click, DescendantFocus
+from textual.message import Message
+from textual.widgets import Static
+
+from maporl_tui.debate_records import Debate
+from maporl_tui.text import one_line
+from maporl_tui.widgets.message_pane import MessagePane
+from maporl_tui.widgets.text_view import Mark
+
+Place = tuple[int, int]
+"""(turn, agent), both from 0."""
+Marks = Mapping[Place, Sequence[Mark]]
+WIDE = 120
+_NARROWEST = 30  # cells of a column before the board scrolls sideways
+
+
+class _TurnRow(Horizontal):
+    """The messages of one turn."""
+
+
+class _AgentTab(Static):
+    """One agent's name above the messages, where only one agent's fit."""
+
+    def __init__(self, agent: int) -> None:
+        super().__init__(markup=False)
+        self.agent = agent
+        self._shown = ""
+
+    def show(self, label: str) -> None:
+        if label != self._shown:
+            self._shown = label
+            self.update(Content(label))
+
+
+class _Messages(ScrollableContainer, can_focus=False):
+    """What scrolls when the messages need more room than there is."""
+
+    ALLOW_MAXIMIZE = False
+
+
+class DebateBoard(Vertical):
+    """The messages of one debate."""
+
+    DEFAULT_CSS = """
+    DebateBoard { height: 1fr; }
+    DebateBoard > .agent-tabs { height: 1; display: none; }
+    DebateBoard.-tabbed > .agent-tabs { display: block; }
+    _AgentTab { width: auto; padding: 0 1; color: $text-muted; }
+    _AgentTab.-present { background: $primary; color: $on-color; text-style: bold; }
+    _TurnRow { height: 1fr; min-height: 7; }
+    DebateBoard.-tabbed _TurnRow { height: 4; min-height: 4; }
+    DebateBoard.-tabbed _TurnRow.-present { height: 1fr; min-height: 6; }
+    DebateBoard.-tabbed MessagePane { display: none; }
+    DebateBoard.-tabbed MessagePane.-column { display: block; }
+    """
+
+    class Moved(Message):
+        """Another message got the focus."""
+
+        def __init__(self, place: Place) -> None:
+            super().__init__()
+            self.place = place
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._tabs = Horizontal(classes="agent-tabs")
+        self._messages = _Messages()
+        self._rows: list[_TurnRow] = []
+        self._panes: list[list[MessagePane]] = []
+        self._names: list[_AgentTab] = []
+        self._debate: Debate | None = None
+        self.place: Place = (0, 0)
+
+    def compose(self) -> ComposeResult:
+        yield self._tabs
+        yield self._messages
+
+    def show(self, debate: Debate, place: Place, marks: Marks) -> None:
+        """Fill the panes; only those whose message or marks changed are drawn."""
+        self._fit_shape(debate)
+        self._debate = debate
+        for said_A, pane_A in zip(debate.rows_TA, self._panes, strict=False):
+            for said, pane in zip(said_A, pane_A, strict=True):
+                pane.show(said, marks.get((said.turn, said.agent), ()))
+        for turn, row in enumerate(self._rows):
+            row.display = turn < debate.turns
+        self._name_tabs()
+        self.go(place)
+
+    def go(self, place: Place) -> None:
+        """Look at another message."""
+        if self._debate is None or self._debate.said(*place) is None:
+            return
+        self.place = place
+        turn, agent = place
+        for t, (row, pane_A) in enumerate(zip(self._rows, self._panes, strict=True)):
+            row.set_class(t == turn, "-present")
+            for a, pane in enumerate(pane_A):
+                pane.set_class(place == (t, a), "-present")
+                pane.set_class(a == agent, "-column")
+        for tab in self._names:
+            tab.set_class(tab.agent == agent, "-present")
+
+    def pane(self, place: Place) -> MessagePane | None:
+        """The pane of one message."""
+        turn, agent = place
+        if turn < len(self._panes) and agent < len(self._panes[turn]):
+            return self._panes[turn][agent]
+        return None
+
+    def focus_place(self) -> None:
+        """Give the focus to the message that is looked at, and bring it into view."""
+        pane = self.pane(self.place)
+        if pane is not None:
+            pane.text_view.focus(scroll_visible=False)
+            pane.scroll_visible(animate=False)
+
+    def on_resize(self) -> None:
+        self.set_class(self.app.size.width < WIDE, "-tabbed")
+        self._fit_width()
+
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        for node in event.widget.ancestors_with_self:
+            if isinstance(node, MessagePane):
+                if node.said is not None and (place := (node.said.turn, node.said.agent)):
+                    self.post_message(self.Moved(place))
+                return
+
+    def on_click(self, event: Click) -> None:
+        if isinstance(event.widget, _AgentTab):
+            self.post_message(self.Moved((self.place[0], event.widget.agent)))
+
+    def _fit_shape(self, debate: Debate) -> None:
+        """Have a pane for every message; rows beyond the debate's turns are kept, hidden."""
+        agents = len(debate.agents)
+        if self._names and len(self._names) != agents:
+            self._messages.remove_children()
+            self._tabs.remove_children()
+            self._rows, self._panes, self._names = [], [], []
+        if not self._names:
+            self._names = [_AgentTab(agent) for agent in range(agents)]
+            self._tabs.mount(*self._names)
+        fresh = []
+        while len(self._rows) < debate.turns:
+            panes = [MessagePane() for _ in range(agents)]
+            row = _TurnRow(*panes)
+            self._panes.append(panes)
+            self._rows.append(row)
+            fresh.append(row)
+        if fresh:
+            self._messages.mount(*fresh)
+            self._fit_width()
+
+    def _fit_width(self) -> None:
+        tabbed = self.has_class("-tabbed")
+        for row, panes in zip(self._rows, self._panes, strict=True):
+            row.styles.min_width = 0 if tabbed else _NARROWEST * len(panes)
+
+    def _name_tabs(self) -> None:
+        debate = self._debate
+        if debate is None:
+            return
+        for tab, name in zip(self._names, debate.agents, strict=True):
+            marks = "".join(row[tab.agent].mark for row in debate.rows_TA)
+            tab.show(f"{one_line(name, 24)} {marks}")
