@@ -10,28 +10,40 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
-Positive = Annotated[float, Field(gt=0.0)]
-NonNegative = Annotated[float, Field(ge=0.0)]
-Count = Annotated[int, Field(ge=1)]
-Natural = Annotated[int, Field(ge=0)]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+from maporl_core.config_types import (
+    Alpha,
+    ClipHigh,
+    ClipLow,
+    Count,
+    Dropout,
+    Fraction,
+    Name,
+    Natural,
+    Penalty,
+    Positive,
+    Rank,
+    Rate,
+    Section,
+    Temperature,
+    Text,
+    Tokens,
+    Turns,
+    Weight,
+    Window,
+    check_names,
+)
 
-
-class Section(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, validate_default=True
-    )
+MAX_AGENTS = 64
 
 
 class TaskConfig(Section):
     """Which problems are discussed."""
 
     name: str = Field("pocket", description="pocket, gsm8k, tinygsm, anli, jsonl or gym:<name>")
-    path: str | None = Field(None, description="local file or folder instead of the hub")
-    hub_id: str | None = Field(None, description="dataset id on the hub, if not the task's own")
+    path: Text | None = Field(None, description="local file or folder instead of the hub")
+    hub_id: Text | None = Field(None, description="dataset id on the hub, if not the task's own")
     train_split: str = Field("train", description="split that co-training draws problems from")
     eval_split: str = Field("test", description="split that evaluation draws problems from")
     limit: Count | None = Field(None, description="use only the first so many rows of a split")
@@ -64,7 +76,7 @@ class BaseModelConfig(Section):
         min_length=1,
         description="hub id, local folder, .gguf file, or built-in: pocket, pocket-b",
     )
-    revision: str | None = Field(None, description="hub revision")
+    revision: Text | None = Field(None, description="hub revision")
     quantize: Literal["none", "4bit"] = Field("none", description="4bit: QLoRA, needs CUDA")
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="auto: float32 on CPU, bfloat16 on CUDA"
@@ -82,10 +94,10 @@ class PolicyConfig(Section):
     """One adapter and value head on a base."""
 
     base: str = Field("main", description="name of a section under [bases]")
-    adapter: str | None = Field(None, description="start from this PEFT adapter folder")
-    rank: Count = Field(8, description="LoRA rank r")
-    alpha: Positive = Field(16.0, description="LoRA alpha; the update is scaled by alpha / r")
-    dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(0.0, description="LoRA dropout")
+    adapter: Text | None = Field(None, description="start from this PEFT adapter folder")
+    rank: Rank = Field(8, description="LoRA rank r")
+    alpha: Alpha = Field(16.0, description="LoRA alpha; the update is scaled by alpha / r")
+    dropout: Dropout = Field(0.0, description="LoRA dropout")
     target_modules: Literal["all-linear"] | tuple[str, ...] = Field(
         "all-linear", description="all-linear, or the last parts of module names"
     )
@@ -101,23 +113,23 @@ class AgentConfig(Section):
 
     name: Name
     policy: Name | None = Field(None, description="policy it speaks with; default: one of its own")
-    role: str = Field("", description="system text for this agent")
+    role: str = Field("", max_length=100_000, description="system text for this agent")
 
 
 class DiscussionConfig(Section):
     """How agents talk."""
 
-    turns: Count = Field(3, description="T")
+    turns: Turns = Field(3, description="T")
     feedback: bool = Field(True, description="show the verifier score of each message")
     consensus_stop: bool = Field(
         False, description="stop a problem's discussion when all agents gave the same answer"
     )
     style: Literal["standard", "compact"] = Field("standard", description="wording of the prompts")
-    max_new_tokens: Count = Field(300, description="length limit of one message")
-    max_context: Annotated[int, Field(ge=16)] | None = Field(
+    max_new_tokens: Tokens = Field(300, description="length limit of one message")
+    max_context: Window | None = Field(
         None, description="context window in tokens; default: the model's own"
     )
-    temperature: Positive = Field(1.0, description="sampling temperature of training rollouts")
+    temperature: Temperature = Field(1.0, description="sampling temperature of training rollouts")
 
 
 class VerifierConfig(Section):
@@ -141,15 +153,13 @@ class RewardConfig(Section):
         "team", description="later scores: mean over agents or own"
     )
     gamma: Fraction = Field(0.3, description="discount over turns [γ]")
-    critical: NonNegative = Field(0.0, description="self-revision against the majority [α0]")
-    persuaded: NonNegative = Field(0.0, description="self-revision with the majority [α1]")
-    constructive: NonNegative = Field(0.0, description="others change against own message [β0]")
-    persuasive: NonNegative = Field(0.0, description="others change towards own message [β1]")
+    critical: Weight = Field(0.0, description="self-revision against the majority [α0]")
+    persuaded: Weight = Field(0.0, description="self-revision with the majority [α1]")
+    constructive: Weight = Field(0.0, description="others change against own message [β0]")
+    persuasive: Weight = Field(0.0, description="others change towards own message [β1]")
     tie: Literal["majority", "fraction"] = Field("majority", description="verdict of the others")
-    format: Annotated[float, Field(ge=-1.0, le=0.0)] = Field(-0.1, description="no parsable answer")
-    unfinished: Annotated[float, Field(ge=-1.0, le=0.0)] = Field(
-        -0.1, description="stopped by the length limit"
-    )
+    format: Penalty = Field(-0.1, description="no parsable answer")
+    unfinished: Penalty = Field(-0.1, description="stopped by the length limit")
 
 
 class PPOConfig(Section):
@@ -157,26 +167,28 @@ class PPOConfig(Section):
 
     advantage: Literal["gae"] = Field("gae", description="advantage estimator")
     gae_lambda: Fraction = Field(0.95, description="GAE λ over the tokens of a message")
-    clip_low: Positive = Field(0.2, description="ratio clipped below at 1 - clip_low")
-    clip_high: Positive = Field(0.2, description="ratio clipped above at 1 + clip_high")
+    clip_low: ClipLow = Field(0.2, description="ratio clipped below at 1 - clip_low")
+    clip_high: ClipHigh = Field(0.2, description="ratio clipped above at 1 + clip_high")
     value_clip: Positive = Field(0.2, description="clip range of the value loss")
-    value_coef: NonNegative = Field(0.1, description="weight of the value loss")
-    kl_coef: NonNegative = Field(0.002, description="KL penalty per token against the base")
+    value_coef: Weight = Field(0.1, description="weight of the value loss")
+    kl_coef: Weight = Field(0.002, description="KL penalty per token against the base")
     kl_target: Positive | None = Field(
         None, description="adapt kl_coef towards this KL per message; default: fixed"
     )
     kl_horizon: Positive = Field(
         10_000.0, description="messages over which the adaptive KL coefficient moves"
     )
-    entropy_coef: NonNegative = Field(0.0, description="entropy bonus per token")
+    entropy_coef: Weight = Field(0.0, description="entropy bonus per token")
     epochs: Count = Field(4, description="passes over the messages of a step")
     minibatches: Count = Field(1, description="optimiser steps per epoch")
     micro_tokens: Count = Field(
         16_384, description="padded tokens of one forward; changes memory, not the gradient"
     )
-    lr: Positive = Field(1e-4, description="learning rate of the adapters (AdamW)")
-    value_lr: Positive | None = Field(None, description="of the value heads; default: lr")
-    weight_decay: NonNegative = Field(0.0, description="AdamW weight decay")
+    lr: Rate = Field(1e-4, description="learning rate of the adapters (AdamW)")
+    value_lr: Rate | None = Field(None, description="of the value heads; default: lr")
+    weight_decay: Annotated[float, Field(ge=0.0, le=10.0)] = Field(
+        0.0, description="AdamW weight decay"
+    )
     warmup_steps: Natural = Field(0, description="steps over which the learning rate rises")
     schedule: Literal["constant", "linear", "cosine"] = Field(
         "constant", description="learning rate after the warm-up"
@@ -212,7 +224,14 @@ class EvalConfig(Section):
 
     every: Natural = Field(0, description="evaluate every so many steps; 0: only before and after")
     questions: Natural = Field(200, description="held-out questions; 0: no evaluation")
-    temperature: NonNegative = Field(1.0, description="0: greedy")
+    temperature: Annotated[float, Field(ge=0.0, le=100.0)] = Field(1.0, description="0: greedy")
+
+    @field_validator("temperature")
+    @classmethod
+    def _greedy_or_warm(cls, value: float) -> float:
+        if 0.0 < value < 0.01:
+            raise ValueError("eval.temperature: must be 0 (greedy) or at least 0.01")
+        return value
 
 
 class CheckpointConfig(Section):
@@ -263,10 +282,13 @@ class RunConfig(Section):
     def _references_exist(self) -> Self:
         if not self.agents:
             raise ValueError("agents: at least one agent is needed")
+        if len(self.agents) > MAX_AGENTS:
+            raise ValueError(
+                f"agents: {len(self.agents)} of them; at most {MAX_AGENTS} can discuss"
+            )
         names = [agent.name for agent in self.agents]
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        if repeated:
-            raise ValueError(f"agents: name used twice: {', '.join(repeated)}")
+        check_names("agents", names)
+        check_names("policies", list(dict.fromkeys((*self.policies, *self.agent_policies()))))
         if not self.bases:
             raise ValueError("bases: at least one base model is needed")
         for agent in self.agents:

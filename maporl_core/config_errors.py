@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from maporl_core.config_keys import Path, dotted, suggestion, type_at
+from maporl_core.config_keys import Path, bound_text, dotted, suggestion, type_at
 from maporl_core.plain_text import one_line
 
 MAX_LINES = 5
@@ -87,7 +87,7 @@ def _need(fault: Mapping[str, Any]) -> str | None:
         return _TYPES[kind]
     if kind in _BOUNDS:
         name, words = _BOUNDS[kind]
-        return f"{words} {context[name]:g}"
+        return f"{words} {bound_text(context[name])}"
     if kind == "literal_error":
         return str(fault["ctx"]["expected"])
     if kind == "string_pattern_mismatch":
@@ -109,6 +109,11 @@ def _sentence(fault: Mapping[str, Any], path: tuple[str | int, ...]) -> str:
     if kind == "extra_forbidden":
         full = tuple(fault["loc"])
         return f"{one_line(dotted(full))}: unknown key; {suggestion(full)}"
+    if kind == "string_too_long":
+        most = fault["ctx"]["max_length"]
+        return f"{_label(dotted(path))}must be at most {most:,} characters long"
+    if kind == "string_too_short":
+        return f"{_label(dotted(path))}must not be empty"
     if kind == "missing":
         return f"{one_line(dotted(fault['loc']))}: missing; every entry needs one"
     if kind == "value_error":  # written in config.py; it names its key itself

@@ -158,12 +158,17 @@ def _takes(field: FieldInfo) -> str:
     words = " or ".join(_branch_words(branch) for branch in branches(field.annotation))
     bounds = [*field.metadata, *_inner_metadata(field.annotation)]
     limits = [
-        f"{sign} {getattr(bound, name):g}"
+        f"{sign} {bound_text(getattr(bound, name))}"
         for bound in bounds
         for name, sign in (("gt", ">"), ("ge", ">="), ("lt", "<"), ("le", "<="))
         if getattr(bound, name, None) is not None
     ]
     return f"{words} {', '.join(limits)}" if limits else words
+
+
+def bound_text(bound: float) -> str:
+    """A bound as people write it: 0.01, 100, 1,000,000,000."""
+    return f"{int(bound):,}" if bound == int(bound) else f"{bound:g}"
 
 
 def _inner_metadata(annotation: Any) -> list[Any]:

@@ -2,7 +2,8 @@
 
 In: text from people.  Out: a frozen ``RunConfig``, or a ConfigError whose lines each name one key
 and say what to do.  Neighbours: ``config`` holds the model, ``config_errors`` words its
-complaints, ``config_set`` reads ``--set``; ``cli``, ``store`` and ``train`` call this.
+complaints, ``config_files`` reads files, ``config_set`` ``--set``; ``cli``, ``store`` and ``train``
+call this.
 
 What a source may be: a word without "/" and without ".toml" is a preset, whatever lies in the
 current folder; everything else is a file.  A file may start with ``extends = "<preset or file>"``
@@ -24,9 +25,11 @@ from pydantic import ValidationError
 
 from maporl_core.config import RunConfig
 from maporl_core.config_errors import explain
+from maporl_core.config_files import read_toml_text
 from maporl_core.config_set import apply_override
 from maporl_core.errors import ConfigError
 from maporl_core.plain_text import one_line
+from maporl_core.user_paths import is_file, is_folder, user_path
 
 DEFAULT_PRESET = "pocket"
 
@@ -47,7 +50,6 @@ HARMLESS_KEYS: frozenset[str] = frozenset(
 it takes, and when it warns, not what it learns."""
 
 _PRESETS = Path(__file__).parent / "presets"
-_MAX_BYTES = 1 << 20  # no run description is longer than this; a mistaken path may be
 
 
 @cache
@@ -258,9 +260,9 @@ def _read(source: str | Path, seen: tuple[str, ...]) -> dict[str, Any]:
         data = parse_toml(preset_text(source), origin)
         identity = origin
     else:
-        path = Path(source).expanduser()
+        path = user_path(source)
         origin, folder = one_line(path), path.parent
-        data = parse_toml(_read_file(path), origin)
+        data = parse_toml(read_toml_text(path, _otherwise()), origin)
         identity = str(path.resolve())
     parent = data.pop("extends", None)
     if parent is None:
@@ -286,34 +288,14 @@ def _merge(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _read_file(path: Path) -> str:
-    if path.is_dir():
-        inside = path / "config.toml"
-        hint = f"; its config is {one_line(inside)}" if inside.is_file() else ""
-        raise ConfigError(f"{one_line(path)} is a folder, not a TOML file{hint}")
-    try:
-        with path.open("rb") as file:
-            raw = file.read(_MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise ConfigError(
-            f"no file {one_line(path)}; give a TOML file or a preset: {', '.join(preset_names())}"
-        ) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a path"
-        raise ConfigError(f"cannot read {one_line(path)}: {reason}") from None
-    if len(raw) > _MAX_BYTES:
-        raise ConfigError(f"{one_line(path)} is over 1 MiB; a run description is a short TOML file")
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{one_line(path)} line {line}: not UTF-8 text") from None
+def _otherwise() -> str:
+    return f"give a TOML file or a preset: {', '.join(preset_names())}"
 
 
 def _unknown_preset(name: str) -> str:
-    if Path(name).is_dir():
+    if is_folder(Path(name)):
         hint = f"{one_line(name)} is a folder here; give a TOML file, or "
-    elif Path(name).is_file():
+    elif is_file(Path(name)):
         hint = f"to read the file of that name write ./{one_line(name)}; else "
     else:
         near = get_close_matches(name, preset_names(), n=1)
