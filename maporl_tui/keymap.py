@@ -54,6 +54,10 @@ SCREENS: Mapping[str, tuple[Row, ...]] = {
         ("crosshair", "x", "Crosshair"),
         ("log_axis", "l", "Log axis"),
         ("smooth", "s", "Smoothing"),
+        ("move('left')", "left", "Chart left, or crosshair back"),
+        ("move('right')", "right", "Chart right, or crosshair on"),
+        ("move('up')", "up", "Chart up"),
+        ("move('down')", "down", "Chart down"),
     ),
     "debate": (
         ("previous_debate", "comma", "Previous debate"),

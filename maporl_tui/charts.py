@@ -1,0 +1,159 @@
+"""Which charts a run has: one per question a person asks of it, made from the metrics it wrote.
+
+In: names of metrics.  Out: ``ChartSpec``: titles, curves, their letters and colours.  Pure.
+Neighbours: ``curves`` makes pictures of them, ``screens.dashboard`` shows those.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from maporl_core.types import REWARD_PARTS
+
+TONES = 8
+"""Colours of curves: 1 to 6 as agents have them, 7 plain text, 8 muted."""
+_PLAIN, _MUTED = 7, 8
+
+_PART_KEYS = "oicpnsfu"
+"""One letter per reward part, in the order of ``REWARD_PARTS``."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesSpec:
+    """One curve: its metric, its name in the legend, the letter at its end, its colour (1 …)."""
+
+    metric: str
+    label: str
+    key: str
+    tone: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChartSpec:
+    """One chart.  ``hide_zero``: curves that are 0 throughout are left out.
+
+    ``markers``: the metrics whose evaluations are drawn as marks of the curve at the same place.
+    """
+
+    id: str
+    title: str
+    series: tuple[SeriesSpec, ...]
+    hide_zero: bool = False
+    markers: tuple[SeriesSpec, ...] = ()
+
+
+def charts_of(names: Iterable[str]) -> tuple[ChartSpec, ...]:
+    """The charts for the metrics that a run has written, in the order they are shown."""
+    known = set(names)
+    turns = _turns(known, "accuracy")
+    last = turns[-1] if turns else 0
+    parts = [
+        SeriesSpec(f"reward/{part}", part, _PART_KEYS[i], i % 6 + 1)
+        for i, part in enumerate(REWARD_PARTS)
+    ]
+    found = (
+        ChartSpec(
+            "accuracy",
+            "accuracy per turn",
+            _per_turn(known, "accuracy"),
+            markers=_per_turn(known, "eval/accuracy"),
+        ),
+        ChartSpec(
+            "reward",
+            "reward and its parts",
+            (SeriesSpec("reward/total", "total", "T", _PLAIN), *parts),
+            hide_zero=True,
+        ),
+        ChartSpec(
+            "kl",
+            "KL to the base",
+            (
+                *_per_policy(known, "kl"),
+                SeriesSpec("kl_coef", "coefficient", "k", _MUTED),
+            ),
+        ),
+        ChartSpec(
+            "losses",
+            "losses",
+            (
+                SeriesSpec("ppo/policy_loss", "policy", "p", 1),
+                SeriesSpec("ppo/value_loss", "value", "v", 2),
+            ),
+        ),
+        ChartSpec("entropy", "entropy", _per_policy(known, "entropy")),
+        ChartSpec(
+            "length",
+            "message length (tokens)",
+            (SeriesSpec("messages/length", "mean", "m", 1),),
+        ),
+        ChartSpec("agreement", "agreement per turn", _per_turn(known, "agreement")),
+        ChartSpec(
+            "votes",
+            "votes in the last turn",
+            (
+                SeriesSpec(f"accuracy/turn_{last}", "mean", "a", _PLAIN),
+                SeriesSpec(f"majority/turn_{last}", "majority", "m", 1),
+                SeriesSpec(f"oracle/turn_{last}", "oracle", "o", 2),
+            ),
+        ),
+        ChartSpec(
+            "cut",
+            "unreadable messages",
+            (
+                SeriesSpec("messages/unparsable", "no answer", "n", 1),
+                SeriesSpec("messages/unfinished", "cut off", "c", 2),
+            ),
+        ),
+        ChartSpec(
+            "speed",
+            "tokens per second",
+            (
+                SeriesSpec("speed/rollout_tokens_per_second", "rollout", "r", 1),
+                SeriesSpec("speed/update_tokens_per_second", "update", "u", 2),
+            ),
+        ),
+    )
+    kept = (_only(spec, known) for spec in found)
+    return tuple(spec for spec in kept if spec.series)
+
+
+def _only(spec: ChartSpec, known: set[str]) -> ChartSpec:
+    series = tuple(one for one in spec.series if one.metric in known)
+    return replace(spec, series=series)
+
+
+def _turns(known: set[str], group: str) -> list[int]:
+    pattern = re.compile(rf"{re.escape(group)}/turn_(\d+)")
+    return sorted(int(match[1]) for name in known if (match := pattern.fullmatch(name)))
+
+
+def _per_turn(known: set[str], group: str) -> tuple[SeriesSpec, ...]:
+    return tuple(
+        SeriesSpec(f"{group}/turn_{turn}", f"turn {turn}", str(turn % 10), (turn - 1) % 6 + 1)
+        for turn in _turns(known, group)
+    )
+
+
+def _per_policy(known: set[str], metric: str) -> tuple[SeriesSpec, ...]:
+    """One curve per policy, and one for all of them together where there are several."""
+    suffix = f"/{metric}"
+    names = sorted(
+        name.removeprefix("policy/").removesuffix(suffix)
+        for name in known
+        if name.startswith("policy/") and name.endswith(suffix)
+    )
+    own = tuple(
+        SeriesSpec(f"policy/{name}{suffix}", name, key, i % 6 + 1)
+        for i, (name, key) in enumerate(zip(names, letters(names), strict=True))
+    )
+    return own if len(names) == 1 else (*own, SeriesSpec(f"ppo{suffix}", "all", "*", _PLAIN))
+
+
+def letters(names: Sequence[str]) -> tuple[str, ...]:
+    """One letter per name: its first where that tells them apart, else numbers."""
+    firsts = [name[:1] for name in names]
+    if len(set(firsts)) == len(names) and all(f.isascii() and f.isalnum() for f in firsts):
+        return tuple(firsts)
+    return tuple("123456789abcdefghijklmnopqrstuvwxyz"[i % 35] for i in range(len(names)))

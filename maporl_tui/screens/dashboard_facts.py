@@ -1,0 +1,256 @@
+"""What the Dashboard says in words and tables: agents, before and after, what to do next.
+
+In: a ``RunView`` and series of the agents.  Out: records and lines.  Pure: no screen, no file.
+Neighbours: ``dashboard`` shows them, ``widgets.agent_list`` draws the agents.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from maporl_core.store.reader import Evaluation, Series
+from maporl_tui.text import amount, one_line, signed
+from maporl_tui.view import RunView
+
+TREND_POINTS = 24
+_LEAST_TREND = 0.005
+"""Smaller changes count as none."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFacts:
+    """One agent.  ``trained`` None: not known.  ``trend``: its last turn's accuracy over steps.
+
+    ``change``: mean of the last third of the trend minus that of the first third.
+    """
+
+    name: str
+    policy: str
+    base: str
+    adapter: str | None
+    trained: bool | None
+    accuracy_T: tuple[float | None, ...]
+    kl: float | None
+    trend: tuple[float, ...] = ()
+    change: float | None = None
+
+
+def trend_metric(agent: str, turns: int) -> str:
+    """The metric an agent's trend is taken from: its accuracy in the last turn."""
+    return f"accuracy/{agent}/turn_{turns}"
+
+
+def turns_of(names: Sequence[str]) -> int:
+    """How many turns the metrics know of."""
+    found = [n.removeprefix("accuracy/turn_") for n in names if n.startswith("accuracy/turn_")]
+    return max((int(turn) for turn in found if turn.isdecimal()), default=0)
+
+
+def agents_of(view: RunView, trends: Mapping[str, Series]) -> tuple[AgentFacts, ...]:
+    """All agents in their order; without a readable config, those that metrics tell of."""
+    turns = turns_of(view.metric_names)
+    config = view.config
+    found = []
+    rows: list[tuple[str, str, str, str | None, bool | None]]
+    if config is None:
+        names = _names_in(view.metric_names)
+        rows = [(name, name, "", None, None) for name in names]
+    else:
+        policies, trained = config.resolved_policies(), config.trained_policies()
+        rows = [
+            (
+                agent.name,
+                policy,
+                f"{policies[policy].base} ({config.bases[policies[policy].base].model})",
+                policies[policy].adapter,
+                policy in trained,
+            )
+            for agent, policy in zip(config.agents, config.agent_policies(), strict=True)
+        ]
+    for name, policy, base, adapter, learns in rows:
+        series = trends.get(trend_metric(name, turns), Series())
+        found.append(
+            AgentFacts(
+                name=name,
+                policy=policy,
+                base=base,
+                adapter=adapter,
+                trained=learns,
+                accuracy_T=tuple(
+                    view.metrics.get(trend_metric(name, turn + 1)) for turn in range(turns)
+                ),
+                kl=view.metrics.get(f"policy/{policy}/kl"),
+                trend=series.means,
+                change=change(series.means),
+            )
+        )
+    return tuple(found)
+
+
+def _names_in(metrics: Sequence[str]) -> list[str]:
+    begin, end = "accuracy/", "/turn_1"
+    return [
+        name.removeprefix(begin).removesuffix(end)
+        for name in metrics
+        if name.startswith(begin) and name.endswith(end) and name.count("/") == 2
+    ]
+
+
+def change(values: Sequence[float]) -> float | None:
+    """Mean of the last third minus mean of the first third; None below three values."""
+    if len(values) < 3:
+        return None
+    third = len(values) // 3
+    return sum(values[-third:]) / third - sum(values[:third]) / third
+
+
+def change_text(found: float | None) -> str:
+    """▲ +0.12, ▼ -0.03 or ≈ 0; nothing where there is no trend yet."""
+    if found is None:
+        return ""
+    if abs(found) < _LEAST_TREND:
+        return "≈ 0"
+    return f"{'▲' if found > 0 else '▼'} {signed(found, 2)}"
+
+
+def sparkline(values: Sequence[float], width: int = 12) -> str:
+    """The last ``width`` values as blocks from their lowest to their highest."""
+    values = values[-width:]
+    if not values:
+        return ""
+    low, high = min(values), max(values)
+    span = (high - low) or 1.0
+    return "".join("▁▂▃▄▅▆▇█"[min(7, int((value - low) / span * 8))] for value in values)
+
+
+# Before and after ----------------------------------------------------------------------------
+
+
+def before_after(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, Evaluation | None] | None:
+    """The trainer's first evaluation and its last one of the same questions."""
+    own = [one for one in evaluations if one.origin == "run"]
+    if not own:
+        return None
+    first, last = own[0], own[-1]
+    same = _asked(first) == _asked(last)
+    return first, last if last is not first and same else None
+
+
+def _asked(one: Evaluation) -> tuple[object, ...]:
+    s = one.summary
+    return s.task, s.split, s.questions, s.seed, s.temperature
+
+
+def before_after_rows(evaluations: Sequence[Evaluation]) -> list[tuple[str, str, str, str]]:
+    """Rows (turn, before, after, gain) with 95 % intervals, a header first; none without any."""
+    pair = before_after(evaluations)
+    if pair is None:
+        return []
+    first, last = pair
+    rows = [("t", "before", "after", "gain")]
+    later = last.summary.accuracy_T if last is not None else ()
+    for turn, was in enumerate(first.summary.accuracy_T):
+        now = later[turn] if turn < len(later) else None
+        rows.append(
+            (
+                str(turn + 1),
+                _interval(was.mean, was.low, was.high),
+                _interval(now.mean, now.low, now.high) if now else "–",
+                _share(now.mean - was.mean, 3, "+") if now else "",
+            )
+        )
+    return rows
+
+
+def before_after_note(evaluations: Sequence[Evaluation]) -> str:
+    """What the table is of, or when there will be one."""
+    pair = before_after(evaluations)
+    if pair is None:
+        return "held-out questions: no evaluation yet (maporl eval RUN)"
+    first, last = pair
+    to = f" and {last.step}" if last is not None else "; the next one fills 'after'"
+    return f"{first.summary.questions} held-out questions, steps {first.step}{to}"
+
+
+def _interval(mean: float, low: float, high: float) -> str:
+    return f"{_share(mean)} [{_share(low, 2)} {_share(high, 2)}]"
+
+
+def _share(value: float, digits: int = 3, sign: str = "") -> str:
+    """A number in [−1, 1] without the leading zero, as reports print them: .478, +.12, 1.0."""
+    text = f"{value:{sign}.{digits}f}"
+    return text[:-1] if abs(value) >= 1 else text.replace("0.", ".", 1)
+
+
+# What to do next -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Lines above everything else.  ``kind``: "trouble" or "hint"."""
+
+    kind: str
+    lines: tuple[str, ...]
+
+
+def resume_command(view: RunView) -> str:
+    """The command line that goes on with the run."""
+    path = Path(view.path)
+    name = view.name if path.parent == Path("runs") else str(path)
+    return f"maporl resume {shlex.quote(name)}"
+
+
+def notice(view: RunView | None) -> Notice | None:
+    """What stands above the charts; None where nothing needs to be said."""
+    if view is None:
+        return Notice("hint", ("no run is chosen: 1 lists the runs, 6 starts one",))
+    if view.generation < 0:
+        if view.problem is not None:
+            return Notice("trouble", (one_line(view.problem),))
+        return Notice("hint", ("reading the run …",))
+    lines = _of_state(view)
+    kind = "trouble" if view.status.state in ("failed", "died") else "hint"
+    if view.config_problem is not None:
+        lines.append(f"config.toml cannot be read: {one_line(view.config_problem)}")
+        kind = "trouble"
+    if not view.metric_names and view.is_live:
+        lines.append("charts come with the first step; 3 shows the agents talking now")
+    elif not view.metric_names:
+        lines.append("no step was finished, so there are no charts")
+    return Notice(kind, tuple(lines)) if lines else None
+
+
+def _of_state(view: RunView) -> list[str]:
+    status = view.status
+    done = f"step {status.step}" + (f" of {status.steps}" if status.steps is not None else "")
+    reason = f": {one_line(status.reason)}" if status.reason else ""
+    go_on = f"go on with: {resume_command(view)}"
+    if status.state == "died":
+        return [
+            f"✗ died after {done}: the trainer is gone and left no word",
+            go_on,
+            *_log(view),
+        ]
+    if status.state == "failed":
+        return [f"✗ failed after {done}{reason}", f"when that is mended, {go_on}", *_log(view)]
+    if status.state == "interrupted":
+        return [f"interrupted after {done}{reason}; {go_on}"]
+    if status.state == "new":
+        return [f"this run has not begun; {go_on}" if status.pid is None else "the run is starting"]
+    if status.state == "paused":
+        return [f"paused after {done}; P lets it go on"]
+    return []
+
+
+def _log(view: RunView) -> list[str]:
+    if not view.log_tail:
+        return []
+    return ["last lines of log.txt:", *(f"  {one_line(line)}" for line in view.log_tail)]
+
+
+def number(value: float | None) -> str:
+    """A share for a table: .531; an en dash where there is none."""
+    return amount(value) if value is None or value != value else _share(value)

@@ -1,0 +1,264 @@
+"""One chart: title, legend with values, and curves.
+
+In: a ``Picture`` and the readings of its curves.  Out: braille curves with a letter at each one's
+end, so that they can be told apart without colour.  Neighbours: ``curves`` makes pictures,
+``chart_grid`` arranges charts.  Drawn by textual-plot, and only when the picture has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.events import Click
+from textual.message import Message
+from textual.reactive import reactive
+from textual.widgets import Static
+from textual_hires_canvas import Canvas
+from textual_plot import AxisFormatter, HiResMode, PlotWidget
+from textual_plot.plot_widget import LinePlot, ScatterPlot
+
+from maporl_tui.braille import braille_cells
+from maporl_tui.charts import TONES
+from maporl_tui.curves import Picture, Points, Reading
+from maporl_tui.text import amount, safe
+from maporl_tui.ticks import Ticks, log_ticks, step_ticks, value_ticks
+
+_MARK = "◆"
+_LEAST = (10, 4)
+"""Cells (width, height) below which nothing but the title is drawn."""
+
+
+class _Axis(AxisFormatter):
+    """Ticks by one of this app's own rules."""
+
+    def __init__(self, make: Callable[[float, float], Ticks]) -> None:
+        self._make = make
+        self._labels: dict[float, str] = {}
+
+    def get_ticks(self, min_: float, max_: float, max_ticks: int = 8) -> list[float]:
+        del max_ticks  # the rule knows how much room there is
+        self._labels = dict(self._make(min_, max_))
+        return list(self._labels)
+
+    def get_labels_for_ticks(self, ticks: Sequence[float]) -> list[str]:
+        return [self._labels.get(tick, "") for tick in ticks]
+
+
+class Plot(PlotWidget, can_focus=False, inherit_bindings=False):
+    """textual-plot's widget, its margins kept small; the keyboard is the dashboard's own."""
+
+    margin_top = reactive(0)
+    margin_bottom = reactive(1)
+    margin_left = reactive(7)
+    DEFAULT_CSS = """
+    Plot { layout: grid; grid-size: 2 2; grid-columns: 7 1fr; grid-rows: 1fr 1; }
+    Plot #margin-bottom { column-span: 2; }
+    Plot > .plot--axis { color: $surface-lighten-3; }
+    Plot > .plot--tick { color: $text-muted; text-style: none; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(allow_pan_and_zoom=False)
+        self._log = False
+        self._canvases = {
+            name: Canvas(1, 1, id=name) for name in ("margin-left", "plot", "margin-bottom")
+        }
+        self.set_x_formatter(_Axis(self._x_marks))
+        self.set_y_formatter(_Axis(self._y_marks))
+
+    def compose(self) -> ComposeResult:
+        yield from self._canvases.values()
+
+    # Charts have their titles and legends outside the curves; what textual-plot would draw for
+    # them is left out, and with it half of its widgets.
+
+    def _update_margin_sizes(self) -> None: ...
+
+    def _update_legend(self) -> None: ...
+
+    def _position_legend(self) -> None: ...
+
+    def _render_x_label(self) -> None: ...
+
+    def _render_y_label(self) -> None: ...
+
+    def _x_marks(self, low: float, high: float) -> Ticks:
+        return step_ticks(low, high, self._scale_rectangle.width)
+
+    def _y_marks(self, low: float, high: float) -> Ticks:
+        make = log_ticks if self._log else value_ticks
+        return make(low, high, max(3, self._scale_rectangle.height // 2))
+
+    def draw(self, picture: Picture, style_of: Callable[[int], str], line_at: float | None) -> None:
+        """Draw ``picture``; ``style_of`` gives a tone's style, ``line_at`` the crosshair's step."""
+        self._log = picture.log
+        self.clear()
+        self.set_xlimits(*picture.x_range)
+        self.set_ylimits(*picture.y_range)
+        for line in picture.lines:
+            style = style_of(line.spec.tone)
+            self._draw_pieces(line.raw, f"{style} dim" if line.smooth else style)
+            self._draw_pieces(line.smooth, style)
+        for spec, points in picture.marks:
+            if points:
+                self.scatter(*_split(points), marker=_MARK, marker_style=style_of(spec.tone))
+        for line in picture.lines:
+            if line.end is not None:
+                style = f"{style_of(line.spec.tone)} bold"
+                self.scatter(*_split((line.end,)), marker=line.spec.key, marker_style=style)
+        if line_at is not None:
+            self.add_v_line(line_at, style_of(TONES))
+
+    def _draw_pieces(self, pieces: Sequence[Points], style: str) -> None:
+        for piece in pieces:
+            self.plot(*_split(piece), line_style=style, hires_mode=HiResMode.BRAILLE)
+
+    def _render_plot(self) -> None:
+        with ExitStack() as stack:
+            for canvas in self._canvases.values():  # one repaint, not one per cell
+                stack.enter_context(canvas.batch_refresh())
+            size = self._canvases["plot"].size
+            if size.width < _LEAST[0] or size.height < _LEAST[1]:
+                for canvas in self._canvases.values():
+                    canvas.reset()
+            else:
+                super()._render_plot()
+
+    def _render_line_plot(self, dataset: LinePlot) -> None:
+        # textual-plot goes from dot to dot in Python; a screen of charts would take too long.
+        xs, ys = self.get_hires_pixel_from_coordinate(dataset.x, dataset.y)  # type: ignore[arg-type]
+        canvas = self._canvases["plot"]
+        width, height = canvas.size
+        for x, y, char in braille_cells(xs, ys, width, height):  # type: ignore[arg-type]
+            canvas.set_pixel(x, y, char, dataset.line_style)
+
+    def _render_scatter_plot(self, dataset: ScatterPlot) -> None:
+        for x, y in zip(dataset.x.tolist(), dataset.y.tolist(), strict=True):
+            column, row = self.get_pixel_from_coordinate(x, y)
+            self._canvases["plot"].set_pixel(column, row, dataset.marker, dataset.marker_style)
+
+
+def _split(points: Points) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    xs, ys = zip(*points, strict=True)
+    return xs, ys
+
+
+class Chart(Vertical):
+    """One chart of the grid; ``style_of`` gives the style of a tone."""
+
+    DEFAULT_CSS = """
+    Chart { height: 1fr; width: 1fr; padding: 0 1 0 0; }
+    Chart > Static { height: 2; text-wrap: nowrap; text-overflow: ellipsis; }
+    Chart.-large > Static { height: auto; max-height: 5; text-wrap: wrap; }
+    Chart > Plot { height: 1fr; }
+    """
+
+    class Chosen(Message):
+        """Somebody clicked on the chart."""
+
+        def __init__(self, chart: Chart) -> None:
+            super().__init__()
+            self.chart = chart
+
+    def __init__(self, style_of: Callable[[int], str]) -> None:
+        super().__init__()
+        self._style_of = style_of
+        self._caption = Static(markup=False)
+        self._plot = Plot()
+        self._written = Content("")
+        self._picture: Picture | None = None
+        self._line_at: float | None = None
+        self._drawn: tuple[object, ...] = ()
+
+    def compose(self) -> ComposeResult:
+        yield self._caption
+        yield self._plot
+
+    def on_mount(self) -> None:
+        self.call_after_refresh(self.draw)
+
+    def show(
+        self,
+        picture: Picture,
+        readings: Sequence[Reading],
+        crosshair: int | None = None,
+        line: bool = False,
+        selected: bool = False,
+        large: bool = False,
+    ) -> None:
+        """Show a picture, with the values of ``readings`` in the legend.
+
+        ``crosshair`` is the step they were taken at; ``line``: it is drawn too.
+        """
+        self.set_class(large, "-large")
+        title = " · ".join([("▶ " if selected else "  ") + picture.spec.title, *picture.notes])
+        caption = Content.assemble(
+            (title.ljust(self.size.width), "bold $background on $primary" if selected else "bold"),
+            "\n",
+            self._legend_of(picture, readings, crosshair),
+        )
+        if caption != self._written:
+            self._written = caption
+            self._caption.update(caption)
+        self._picture = picture
+        self._line_at = _middle(readings, crosshair) if crosshair is not None and line else None
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw the curves if they or their colours have changed."""
+        if self._picture is None or not self._plot.is_mounted:
+            return
+        styles = {tone: self._style_of(tone) for tone in range(1, TONES + 1)}
+        drawn = (self._picture, self._line_at, tuple(styles.values()))
+        if drawn != self._drawn:
+            self._drawn = drawn
+            self._plot.draw(self._picture, styles.__getitem__, self._line_at)
+
+    def on_click(self, event: Click) -> None:
+        event.stop()
+        self.post_message(self.Chosen(self))
+
+    def _legend_of(
+        self, picture: Picture, readings: Sequence[Reading], crosshair: int | None
+    ) -> Content:
+        width = self.size.width - 1
+        begin = "" if crosshair is None else f"{_where(readings, crosshair)}  "
+        wide = [(r, f"{r.spec.key} {safe(r.spec.label)} {amount(r.value)}") for r in readings]
+        short = [(r, f"{r.spec.key} {amount(r.value)}") for r in readings]
+        fits = len(begin) + sum(len(text) + 2 for _, text in wide) <= width
+        pieces = wide if fits or self.has_class("-large") else short
+        parts: list[Content | str | tuple[str, str]] = [(begin, "bold")] if begin else []
+        for reading, text in pieces:
+            parts += [(text, f"${_variable(reading.spec.tone)}"), "  "]
+        if any(points for _, points in picture.marks):
+            parts.append((f"{_MARK} held-out", "$text-muted"))
+        if picture.empty:
+            parts.append(("no values", "$text-muted"))
+        return Content.assemble(*parts)
+
+
+def _variable(tone: int) -> str:
+    return {7: "foreground", 8: "text-muted"}.get(tone, f"agent-{tone}")
+
+
+def _covering(readings: Sequence[Reading], crosshair: int) -> tuple[int, int]:
+    found = [r for r in readings if r.value is not None]
+    return (
+        min((r.first for r in found), default=crosshair),
+        max((r.last for r in found), default=crosshair),
+    )
+
+
+def _middle(readings: Sequence[Reading], crosshair: int) -> float:
+    first, last = _covering(readings, crosshair)
+    return (first + last) / 2
+
+
+def _where(readings: Sequence[Reading], crosshair: int) -> str:
+    """Which steps the values are of: one, or the mean over several."""
+    first, last = _covering(readings, crosshair)
+    return f"step {first}" if first == last else f"steps {first}–{last}"
