@@ -44,8 +44,11 @@ class ChartSpec:
     markers: tuple[SeriesSpec, ...] = ()
 
 
-def charts_of(names: Iterable[str]) -> tuple[ChartSpec, ...]:
-    """The charts for the metrics that a run has written, in the order they are shown."""
+def charts_of(names: Iterable[str], policies: Sequence[str] = ()) -> tuple[ChartSpec, ...]:
+    """The charts for the metrics that a run has written, in the order they are shown.
+
+    ``policies`` is the order in which they get their colours; those not named come after.
+    """
     known = set(names)
     turns = _turns(known, "accuracy")
     last = turns[-1] if turns else 0
@@ -70,7 +73,7 @@ def charts_of(names: Iterable[str]) -> tuple[ChartSpec, ...]:
             "kl",
             "KL to the base",
             (
-                *_per_policy(known, "kl"),
+                *_per_policy(known, "kl", policies),
                 SeriesSpec("kl_coef", "coefficient", "k", _MUTED),
             ),
         ),
@@ -82,7 +85,7 @@ def charts_of(names: Iterable[str]) -> tuple[ChartSpec, ...]:
                 SeriesSpec("ppo/value_loss", "value", "v", 2),
             ),
         ),
-        ChartSpec("entropy", "entropy", _per_policy(known, "entropy")),
+        ChartSpec("entropy", "entropy", _per_policy(known, "entropy", policies)),
         ChartSpec(
             "length",
             "message length (tokens)",
@@ -136,7 +139,7 @@ def _per_turn(known: set[str], group: str) -> tuple[SeriesSpec, ...]:
     )
 
 
-def _per_policy(known: set[str], metric: str) -> tuple[SeriesSpec, ...]:
+def _per_policy(known: set[str], metric: str, order: Sequence[str]) -> tuple[SeriesSpec, ...]:
     """One curve per policy, and one for all of them together where there are several."""
     suffix = f"/{metric}"
     names = sorted(
@@ -144,6 +147,7 @@ def _per_policy(known: set[str], metric: str) -> tuple[SeriesSpec, ...]:
         for name in known
         if name.startswith("policy/") and name.endswith(suffix)
     )
+    names.sort(key=lambda name: order.index(name) if name in order else len(order))
     own = tuple(
         SeriesSpec(f"policy/{name}{suffix}", name, key, i % 6 + 1)
         for i, (name, key) in enumerate(zip(names, letters(names), strict=True))

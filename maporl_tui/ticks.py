@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+_CELLS = 6
+"""The longest label that a chart's margin holds."""
+
 Ticks = tuple[tuple[float, str], ...]
 
 
@@ -55,24 +58,25 @@ def log_ticks(low: float, high: float, count: int) -> Ticks:
 
 
 def labels(values: Sequence[float], gap: float) -> list[str]:
-    """Labels of at most six cells, all with the same number of decimals where they have some."""
-    largest = max((abs(value) for value in values), default=0.0)
-    if largest >= 1e4 or (largest and gap < 1e-3):
-        return [_short(value) for value in values]
+    """Labels of at most six cells, all with the same number of decimals where these fit."""
     decimals = max(0, -math.floor(math.log10(gap) + 1e-9))
-    return [f"{value + 0.0:.{decimals}f}" for value in values]
+    if decimals <= 6:
+        same = [f"{value + 0.0:.{decimals}f}" for value in values]
+        if all(len(label) <= _CELLS and abs(float(label)) < 1e4 for label in same):
+            return same
+    return [_short(value) for value in values]
 
 
 def _short(value: float) -> str:
-    """At most six cells: 0.02, 31k, 1.5M, 2e-5."""
-    if value == 0:
-        return "0"
+    """A number in at most six cells: 0.02, 31k, 1.5M, 2e-5."""
     size = abs(value)
-    for limit, suffix in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if limit <= size < 1e12:
-            unit = 1e3 if suffix == "k" else limit
+    for limit, unit, suffix in ((999.5e6, 1e9, "G"), (999.5e3, 1e6, "M"), (9999.5, 1e3, "k")):
+        if limit <= size < 999.5e9:
             return f"{value / unit:.3g}{suffix}"
-    if 1e-3 <= size < 1e4:
-        return f"{value:.3g}"
-    mantissa, _, exponent = f"{value:.1e}".partition("e")
-    return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
+    text = f"{value:.4g}" if 1e-3 <= size < 1e4 or value == 0 else ""
+    for digits in (1, 0):
+        if 0 < len(text) <= _CELLS:
+            break
+        mantissa, _, exponent = f"{value:.{digits}e}".partition("e")
+        text = f"{mantissa.removesuffix('.0')}e{int(exponent)}"
+    return text

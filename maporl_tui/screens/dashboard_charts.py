@@ -94,7 +94,8 @@ class ChartsPane(Vertical):
         if view is None:
             self._set_specs(())
         elif before is None or before.metric_names != view.metric_names or not self._specs:
-            self._set_specs(charts_of(view.metric_names))
+            policies = list(view.config.resolved_policies()) if view.config else []
+            self._set_specs(charts_of(view.metric_names, policies))
         self._write_head()
         wait = self._next - time.monotonic()
         if wait <= 0:
