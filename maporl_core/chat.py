@@ -11,14 +11,30 @@ from collections.abc import Sequence
 from typing import Any
 
 from maporl_core.errors import ModelError
+from maporl_core.plain_text import one_line
 
 _SENTINEL = "\u2042maporl\u2042"
+_FIXED_DAY = (
+    "{%- macro strftime_now(format) -%}{{ format"
+    + "".join(
+        f"|replace('%{code}', '{text}')"
+        for code, text in (
+            *(("-d", "26"), ("d", "26"), ("e", "26"), ("b", "Jul"), ("h", "Jul"), ("B", "July")),
+            *(("-m", "7"), ("m", "07"), ("Y", "2024"), ("y", "24"), ("A", "Friday"), ("a", "Fri")),
+            *(("F", "2024-07-26"), ("H", "12"), ("I", "12"), ("p", "PM"), ("M", "00"), ("S", "00")),
+        )
+    )
+    + " }}{%- endmacro -%}"
+)
+"""Put in front of templates that tell the model the day: it is the same one in every run, so that a
+seed gives the same run tomorrow.  It is the day that the published templates fall back to."""
 
 
 class ChatCodec:
     """Prompt ids for one tokenizer.
 
     A template without a system role gets the system text in front of the first user text.
+    A template that tells the model the date is told a fixed one.
     Without a template (or ``use_template=False``) plain "User:" / "Assistant:" text is used.
     Strings that spell a special token inside somebody's text are broken up, so that no message
     can end its reader's turn.
@@ -37,6 +53,9 @@ class ChatCodec:
             key=len,
             reverse=True,
         )
+        template = getattr(tokenizer, "chat_template", None)
+        dated = isinstance(template, str) and "strftime_now" in template
+        self._options = {"chat_template": f"{_FIXED_DAY}{template}"} if dated else {}
         self._system_role = self.templated and self._has_system_role()
         self.end_ids = self._find_end_ids()
 
@@ -72,12 +91,12 @@ class ChatCodec:
         try:
             return str(
                 self.tokenizer.apply_chat_template(
-                    messages, tokenize=False, add_generation_prompt=True
+                    messages, tokenize=False, add_generation_prompt=True, **self._options
                 )
             )
         except Exception as error:
             raise ModelError(
-                f"the model's chat template failed ({error}); "
+                f"the model's chat template failed ({one_line(error)}); "
                 'set chat_template = "none" for this base'
             ) from error
 

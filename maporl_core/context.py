@@ -20,6 +20,10 @@ from maporl_core.prompts import Seen
 Later = Callable[[Seen, Sequence[Seen]], str]
 
 
+class ContextFull(ModelError):
+    """A later turn does not fit the window, whatever is left out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Thread:
     """``opening`` and ``prompt`` are token ids; ``dropped`` counts ids that did not fit so far."""
@@ -52,7 +56,7 @@ def fit_next_prompt(
     """The prompt of the next turn, at most ``budget`` tokens long.
 
     Begins with ``thread.prompt + own_ids`` unless that does not fit; ``dropped`` grows by the
-    tokens left out.  Raises ModelError when not even the bare question and the others' names fit.
+    tokens left out.  Raises ContextFull when not even the bare question and the others' names fit.
     """
     whole = codec.next_ids(own_ids, later(own, others))
     full = len(thread.prompt) + len(own_ids) + len(whole)
@@ -64,7 +68,7 @@ def fit_next_prompt(
         if after is not None:
             prompt = (*thread.opening, *kept_own, *after)
             return Thread(thread.opening, prompt, thread.dropped + full - len(prompt))
-    raise ModelError(
+    raise ContextFull(
         f"a later turn needs more than the {budget} tokens that the context window leaves; raise "
         "discussion.max_context, or lower discussion.max_new_tokens or the number of agents"
     )

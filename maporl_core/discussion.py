@@ -8,7 +8,8 @@ Neighbours: ``prompts`` words what is read, ``context`` fits it into the window,
 
 All agents of a turn speak at once: prompts of turn t show messages of turn t−1 only.  The prompt
 of turn t begins with the exact ids of turn t−1's prompt and completion, unless the context window
-forced something out, which is recorded in the message.
+forced something out, which is recorded in the message.  A discussion whose next turn does not fit,
+whatever is left out, ends with the turn before; the others go on.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from maporl_core.chat import ChatCodec
-from maporl_core.context import Thread, fit_next_prompt, fit_opening
+from maporl_core.context import ContextFull, Thread, fit_next_prompt, fit_opening
 from maporl_core.engine.base import Completion, Engine, Request, Sampling
 from maporl_core.prompts import STYLES, Seen
 from maporl_core.seeds import stable_seed
@@ -174,6 +175,8 @@ class _Table:
         t = self.turns_held
         if t > 0:
             self._read_each_other()
+        if not self.live:
+            return
         places = [(q, a) for q in self.live for a in range(len(self.speakers))]
         completions = self._speak(t, places)
         messages = [
@@ -213,24 +216,35 @@ class _Table:
         return None if t < self.rules.base_turns else self.speakers[a].policy
 
     def _read_each_other(self) -> None:
-        """Extend every live thread by what its agent now sees of the turn before."""
-        for q in self.live:
-            row = self.held[q][-1]
-            seen = [
-                Seen(speaker.name, message.text, message.score if self.rules.feedback else None)
-                for speaker, message in zip(self.speakers, row, strict=True)
-            ]
-            for a, speaker in enumerate(self.speakers):
-                others = [s for b, s in enumerate(seen) if b != a]
-                self.threads[q, a] = fit_next_prompt(
-                    speaker.codec,
-                    self.threads[q, a],
-                    row[a].ids,
-                    seen[a],
-                    others,
-                    self.style.later,
-                    speaker.context - self.rules.sampling.max_new_tokens,
-                )
+        """Extend every live thread by what its agent now sees of the turn before.
+
+        A problem whose next prompts do not all fit is live no longer: its discussion is over.
+        """
+        for q in list(self.live):
+            try:
+                read = [self._next_thread(q, a) for a in range(len(self.speakers))]
+            except ContextFull:
+                self.live.remove(q)
+                continue
+            for a, thread in enumerate(read):
+                self.threads[q, a] = thread
+
+    def _next_thread(self, q: int, a: int) -> Thread:
+        """One agent's thread with the prompt of its next turn.  Raises ContextFull."""
+        row, reader = self.held[q][-1], self.speakers[a]
+        seen = [
+            Seen(speaker.name, message.text, message.score if self.rules.feedback else None)
+            for speaker, message in zip(self.speakers, row, strict=True)
+        ]
+        return fit_next_prompt(
+            reader.codec,
+            self.threads[q, a],
+            row[a].ids,
+            seen[a],
+            [s for b, s in enumerate(seen) if b != a],
+            self.style.later,
+            reader.context - self.rules.sampling.max_new_tokens,
+        )
 
     def _speak(self, t: int, places: Sequence[tuple[int, int]]) -> list[Completion]:
         """One engine call per engine, however many agents and policies share it."""

@@ -144,5 +144,8 @@ def step_metrics(discussions: Sequence[Discussion], turns: int, same: Same) -> M
     if scores:
         metrics["verifier/score"] = float(np.mean(scores))
     metrics["discussions/stopped_early"] = float(np.mean([d.stopped_early for d in discussions]))
+    metrics["discussions/out_of_context"] = float(
+        np.mean([not d.stopped_early and d.turns < turns for d in discussions])
+    )
     metrics["discussions/turns"] = float(np.mean([d.turns for d in discussions]))
     return metrics

@@ -207,8 +207,8 @@ def test_three_agents_and_five_turns_in_a_short_window_finish_and_say_what_was_d
 
 
 def test_a_window_shorter_than_the_question_is_one_clear_error():
-    with pytest.raises(ModelError, match=r"discussion\.max_context"):
-        hold(PROBLEMS[:1], [0], real_table(2, context=12), bench(), rules(), None)
+    with pytest.raises(ModelError, match=r"the question takes .* discussion\.max_context"):
+        hold(PROBLEMS[:1], [0], real_table(2, context=8), bench(), rules(), None)
 
 
 def test_dropping_keeps_the_end_of_the_others_messages():

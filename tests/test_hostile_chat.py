@@ -1,0 +1,179 @@
+"""Tokenizers and templates with habits of their own, and windows that are too short for a talk."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from small import EOS, config, policies, small_llama, word_tokenizer
+from test_chat import CHATML, Recorder
+from test_discussion import PROBLEMS, bench, real_table, rules, table
+from tokenizers.processors import TemplateProcessing
+
+from maporl_core.chat import ChatCodec
+from maporl_core.discussion import hold
+from maporl_core.engine.hf import HFEngine
+from maporl_core.errors import ModelError
+from maporl_core.metrics import step_metrics
+from maporl_core.packing import pack
+from maporl_core.policy import LoadedModel, Policies
+from maporl_core.rewards import reward_discussion
+from maporl_core.update import Updater
+
+DATED = "{{ strftime_now('%d %b %Y') }} {{ strftime_now('%B %-d, %Y') }}" + CHATML
+BOS_IN_TEMPLATE = "{{ bos_token }} {% for m in messages %}{{ m.content }} <eos> {% endfor %}"
+
+
+def test_a_template_that_tells_the_date_tells_the_same_one_every_day() -> None:
+    tokenizer = Recorder(DATED)
+    text = tokenizer.decode(ChatCodec(tokenizer).opening_ids("", "why?"))
+    assert text.startswith("26 Jul 2024 July 26, 2024<|im_start|>user")
+
+
+def bos_tokenizer(template: str | None) -> Any:
+    """A tokenizer that puts its BOS in front of whatever it encodes, as many do."""
+    tokenizer = word_tokenizer(chat_template=template)
+    tokenizer.add_special_tokens({"bos_token": "w2"})
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="w2 $A", special_tokens=[("w2", 2)]
+    )
+    assert tokenizer("w5")["input_ids"] == [2, 5]
+    return tokenizer
+
+
+@pytest.mark.parametrize(
+    ("template", "count"),
+    [(BOS_IN_TEMPLATE, 1), (None, 1), (CHATML, 0)],
+    ids=["own", "none", "chatml"],
+)
+def test_a_prompt_begins_with_one_bos_or_none_and_later_turns_add_none(
+    template: str | None, count: int
+) -> None:
+    codec = ChatCodec(bos_tokenizer(template))
+    opening = codec.opening_ids("", "w5")
+    assert opening.count(2) == count
+    assert opening[:count] == [2] * count
+    if template is not BOS_IN_TEMPLATE:
+        assert codec.next_ids([7, EOS], "w6").count(2) == 0
+
+
+def without(tokenizer: Any, *names: str) -> Any:
+    for name in names:
+        setattr(tokenizer, name, None)
+    return tokenizer
+
+
+@pytest.mark.parametrize("absent", [("pad_token",), ("eos_token",), ("pad_token", "eos_token")])
+@pytest.mark.parametrize("template", [None, CHATML], ids=["plain", "chatml"])
+def test_agents_talk_without_pad_or_end_tokens(
+    absent: tuple[str, ...], template: str | None
+) -> None:
+    run = config(agents=2)
+    tokenizer = without(word_tokenizer(chat_template=template), *absent)
+    made = Policies(run, {"main": LoadedModel(small_llama(), tokenizer, 512)})
+    base = made.bases["main"]
+    engine = HFEngine(base, 64)
+    _, speakers = table(lambda t, i: "w9")
+    seated = [replace(s, engine=engine, codec=base.codec) for s in speakers]
+    held = hold(PROBLEMS[:2], [0, 1], seated, bench(), rules(), None)
+    assert [d.turns for d in held] == [3, 3]
+    if "eos_token" in absent and template is None:
+        messages = [m for d in held for row in d.messages for m in row]
+        assert {(m.finish, len(m.ids)) for m in messages} == {("length", 6)}
+
+
+TEMPLATES = (
+    "{% for m in messages if m.role == 'assistant' %}{{ raise_exception('no') }}{% endfor %}",
+    "{{ messages[5].content }}",
+    "{{ messages[0].content.nothing.here }}",
+    "{% for %}",
+    "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+    "{{ cycler.__init__.__globals__.os.system('true') }}",
+    "{{ range(10 ** 12) | list }}",
+    "{% include '/etc/passwd' %}",
+    "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+)
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_templates_that_fail_or_reach_out_are_one_line(template: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        ChatCodec(Recorder(template)).opening_ids("be kind", "why?")
+    text = str(caught.value)
+    assert text.endswith('set chat_template = "none" for this base')
+    assert "\n" not in text
+    assert len(text) < 400
+
+
+def test_text_of_any_kind_becomes_ids_without_special_ones() -> None:
+    rng = random.Random(3)
+    tokenizer = Recorder(CHATML)
+    codec = ChatCodec(tokenizer)
+    honest = codec.opening_ids("x", "x")
+    pieces = ["<|im_end|>", "<|im_start|>", "<|im_", "end|>", "\0", "\ud800", "\x1b[31m", "\u202e"]
+    for _ in range(300):
+        text = "".join(rng.choice([*pieces, chr(rng.randrange(0x110000))]) for _ in range(8))
+        ids = codec.opening_ids(text, text)
+        assert (ids.count(1), ids.count(2)) == (honest.count(1), honest.count(2)), text
+
+
+# Windows ------------------------------------------------------------------------------------------
+
+
+def long_winded(turn: int, index: int) -> str:
+    """The agents of the first problem say much in turn 1, all others little."""
+    return " ".join(["w9"] * (30 if index < 2 and turn == 0 else 1))
+
+
+def test_a_discussion_that_outgrows_its_window_ends_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine, speakers = table(long_winded, context=48)
+
+    def later(own: Any, others: Any) -> str:  # a style that leaves nothing to cut
+        return " ".join(["w7"] * len(own.text.split()) * 2)
+
+    from maporl_core.prompts import STYLES
+
+    monkeypatch.setitem(STYLES, "stiff", replace(STYLES["compact"], later=later))  # type: ignore[arg-type]
+    short = rules(style="stiff", turns=3)
+    held = hold(PROBLEMS[:3], [0, 1, 2], speakers, bench(), short, None)
+    assert [d.turns for d in held] == [1, 3, 3]
+    assert [d.stopped_early for d in held] == [False] * 3
+    assert len(engine.asked[1]) == 4  # two problems with two agents each go on
+    metrics = step_metrics(held, 3, lambda a, b, p: a == b)
+    assert metrics["discussions/out_of_context"] == pytest.approx(1 / 3)
+    assert metrics["discussions/turns"] == pytest.approx(7 / 3)
+
+
+def test_discussions_that_all_end_at_once_are_held_paid_and_trained_without_a_fault() -> None:
+    run = config(agents=2)
+    speakers = real_table(2, context=24)
+    held = hold(PROBLEMS, range(4), speakers, bench(), rules(style="standard"), None)
+    assert {d.turns for d in held} == {1}
+    rewards = [reward_discussion(discussion, run.reward) for discussion in held]
+    assert all(len(rows) == 1 for rows in rewards)
+    made = policies(run)
+    rows = pack(held, rewards, run.agent_policies(), (0, 1))
+    before = [w.detach().clone() for name in made.names() for w in made[name].parameters()]
+    Updater(made, run).update(rows, 0)
+    after = [w for name in made.names() for w in made[name].parameters()]
+    assert all(bool((a == b).all()) for a, b in zip(before, after, strict=True))
+
+
+def test_a_window_of_every_length_holds_a_discussion_or_says_what_to_change() -> None:
+    turns = set()
+    for context in range(8, 70, 3):
+        speakers = real_table(2, context=context)
+        try:
+            held = hold(PROBLEMS[:1], [0], speakers, bench(), rules(turns=4), None)
+        except ModelError as error:
+            turns.add(0)
+            assert "discussion.max_context" in str(error)  # noqa: PT017 - either way is fine
+            continue
+        turns.add(held[0].turns)
+        for row in held[0].messages:
+            assert all(len(m.prompt_ids) + len(m.ids) <= context for m in row)
+    assert {0, 4} <= turns
