@@ -1,27 +1,323 @@
-"""Placeholder."""
+"""Screen 4: what every message of a debate was paid, and why; reward parts over the whole run.
+
+In: the shared selection (which debate, which message) and the view of the run.  Out: a table of
+parts, the reasons for the message under its cursor, and charts.  Neighbours: ``rewards_data`` reads
+the store, ``why`` words the reasons, ``rewards_table`` and ``bars`` shape what is shown.
+
+The selection is the one truth: moving the table's cursor sets it, and whatever sets it moves the
+cursor.
+"""
 
 from __future__ import annotations
 
-from textual.app import ComposeResult
-from textual.widgets import Static
+from collections.abc import Callable
+from pathlib import Path
 
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.content import Content
+from textual.widgets import OptionList, Static
+
+from maporl_core.errors import MaporlError
+from maporl_core.store.reader import StoreReader
+from maporl_tui.client import StoreClient
 from maporl_tui.screens.base import RunScreen
+from maporl_tui.screens.rewards_data import (
+    Debate,
+    read_beside,
+    read_debate,
+    read_newest,
+)
+from maporl_tui.screens.rewards_export import export_table
+from maporl_tui.screens.rewards_run import RunPane
+from maporl_tui.screens.rewards_table import PARTS, PartsTable, height
+from maporl_tui.screens.rewards_why import WhyList, head_content, nothing_to_show
+from maporl_tui.text import one_line
 from maporl_tui.view import RunView
+from maporl_tui.why import arithmetic, explain_message
+
+_WIDE = 120
+
+Find = Callable[[StoreReader, RunView], Debate | None]
 
 
 class RewardsScreen(RunScreen):
+    """Why every message was paid what it was paid."""
+
     NAME = "rewards"
+    AUTO_FOCUS = "#parts"
+    FOOTER = (
+        "rewards.to_debate",
+        "rewards.part",
+        "rewards.previous_debate",
+        "rewards.next_debate",
+        "common.follow",
+        "common.copy",
+        "common.export",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._part = PARTS[0]
+        self._following = False
+        self._client: StoreClient | None = None
+        self._generation = -1
+        self._debate: Debate | None = None
+        self._asked: tuple[object, ...] | None = None  # the debate that was last looked for
+        self._place: tuple[int, int] | None = None  # turn and agent whose reasons are shown
 
     def compose_body(self) -> ComposeResult:
-        yield Static("rewards", id="x")
+        yield Static(markup=False, id="head")
+        yield Static(markup=False, id="nothing", classes="empty")
+        with Container(id="upper"):
+            yield PartsTable(id="parts", classes="pane", cursor_type="row", cell_padding=0)
+        with Container(id="lower"):
+            yield WhyList(id="why", classes="pane", markup=False)
+            yield RunPane(id="run", classes="pane")
+
+    def on_mount(self) -> None:
+        self.query_one("#nothing").display = False
+        self.watch(self.app, "selection", self._selection_changed, init=False)
+        self.app.theme_changed_signal.subscribe(self, lambda _: self._draw_table())
+
+    # What is shown ----------------------------------------------------------------------------
 
     def show_view(self, view: RunView | None) -> None:
-        self.query_one("#x", Static).update(str(view and view.step))
+        client = self.maporl.client
+        generation = view.generation if view is not None else -1
+        if client is not self._client or generation != self._generation:
+            self._client, self._generation = client, generation
+            self._debate = self._asked = self._place = None
+        if view is None or client is None:
+            self._say_nothing(nothing_to_show(view, None))
+            return
+        if generation >= 0:
+            self._find_debate(view)
+            self._draw_charts()
 
-    def action_part(self, *_: object) -> None: ...
+    def _selection_changed(self) -> None:
+        view = self.view
+        if self.is_current and view is not None and view.generation >= 0:
+            self._find_debate(view)
 
-    def action_to_debate(self, *_: object) -> None: ...
+    def _find_debate(self, view: RunView) -> None:
+        """Show the selected debate, or the newest where none is or the newest is followed."""
+        chosen, debate = self.maporl.selection, self._debate
+        if debate is not None and chosen is not None and chosen.discussion != debate.key:
+            self._following = False  # another screen chose this one
+        newest = ("newest", view.step)
+        if (chosen is None or self._following) and self._asked != newest:
+            self._asked = newest
+            self._load(read_newest, view)
+        elif debate is not None and chosen is not None and chosen.discussion == debate.key:
+            self._show_place(chosen.turn, chosen.agent)
+        elif chosen is not None and not self._following:
+            key = chosen.discussion
+            if self._asked != ("key", key):
+                self._asked = ("key", key)
+                self._load(lambda reader, view: read_debate(reader, key, view), view)
 
-    def action_previous_debate(self, *_: object) -> None: ...
+    @work(exclusive=True, group="debate")
+    async def _load(self, find: Find, view: RunView, at_end: str = "") -> None:
+        """Look for a debate and show it; say ``at_end`` when there is none."""
+        client = self.maporl.client
+        if client is None:
+            return
+        try:
+            found = await client.ask(lambda reader: find(reader, view))
+        except MaporlError as error:
+            self._say_problem(str(error))
+            return
+        if client is not self.maporl.client or not self.is_attached:
+            return
+        if found is not None:
+            self._show_debate(found)
+        elif at_end:
+            self.notify(at_end, markup=False)
+        else:
+            self._say_nothing(nothing_to_show(self.view, None))
 
-    def action_next_debate(self, *_: object) -> None: ...
+    def _show_debate(self, debate: Debate) -> None:
+        from maporl_tui.app import Selection
+
+        self._debate, self._place = debate, None
+        chosen, held = self.maporl.selection, debate.stored.discussion
+        turn, agent = (0, 0) if chosen is None else (chosen.turn, chosen.agent)
+        place = min(turn, held.turns - 1), min(agent, len(held.agents) - 1)
+        self.maporl.selection = Selection(debate.key, *place)
+        self._draw_head()
+        if debate.paid is None:
+            self._say_nothing(nothing_to_show(self.view, debate))
+            return
+        self._say_nothing(None)
+        self._draw_table()
+        self._show_place(*place)
+
+    def _say_problem(self, problem: str) -> None:
+        """A debate that cannot be read: beside the one that is shown, or in its place."""
+        if self._debate is None and self.is_attached:
+            self._say_nothing(f"{one_line(problem)}\n\nPress f for the newest debate of training.")
+        else:
+            self.maporl.say_problem(problem)
+
+    def _say_nothing(self, text: str | None) -> None:
+        """Show why there is no table, or with None the table."""
+        nothing = self.query_one("#nothing", Static)
+        nothing.display = text is not None
+        nothing.update(Content(text or ""))
+        for name in ("#upper", "#why"):
+            self.query_one(name).display = text is None
+        if text is not None and self._debate is None:
+            self.query_one("#head", Static).update("")
+        if text is None and self.focused is None:
+            self.query_one("#parts").focus()
+
+    def _draw_head(self) -> None:
+        if self._debate is not None:
+            head = head_content(self._debate, self._following)
+            self.query_one("#head", Static).update(head)
+
+    def _draw_table(self) -> None:
+        debate = self._debate
+        if debate is None or debate.paid is None:
+            return
+        table = self.query_one("#parts", PartsTable)
+        table.show(debate.paid, debate.key, self._wide, self._part)
+        self.query_one("#upper").styles.height = height(debate.paid, self._wide)
+
+    def _show_place(self, turn: int, agent: int) -> None:
+        """Put the cursor on one message and say why it was paid so."""
+        debate = self._debate
+        if debate is None or debate.paid is None or (turn, agent) == self._place:
+            return
+        held = debate.stored.discussion
+        if turn >= held.turns or agent >= len(held.agents):
+            return
+        self._place = (turn, agent)
+        with self.prevent(PartsTable.RowHighlighted):
+            table = self.query_one("#parts", PartsTable)
+            table.move_cursor(row=turn * len(held.agents) + agent)
+        total = debate.paid.parts(turn, agent).total
+        why = self.query_one("#why", WhyList)
+        why.show(explain_message(debate.paid, turn, agent), self._part)
+        why.border_title = Content(
+            f"why {debate.paid.name(agent)} got {total:+.3f} in turn {turn + 1}".replace("-", "−")
+        )
+
+    @property
+    def _wide(self) -> bool:
+        return self.size.width >= _WIDE
+
+    def _draw_charts(self, at_once: bool = False) -> None:
+        """Let the charts show the present step and part."""
+        client, view = self._client, self.view
+        if client is not None and view is not None and view.generation >= 0 and self.is_current:
+            self.query_one(RunPane).want(client, view, self._part, at_once)
+
+    # Events -----------------------------------------------------------------------------------
+
+    @on(PartsTable.RowHighlighted, "#parts")
+    def _row_chosen(self, event: PartsTable.RowHighlighted) -> None:
+        from maporl_tui.app import Selection
+
+        debate = self._debate
+        key, _, place = str(event.row_key.value).partition(":")
+        if debate is not None and key == str(debate.key) and event.cursor_row >= 0:
+            turn, _, agent = place.partition(":")
+            self.maporl.selection = Selection(debate.key, int(turn), int(agent))
+
+    @on(OptionList.OptionSelected, "#why")
+    def _line_clicked(self) -> None:
+        self.action_to_debate()
+
+    def on_descendant_focus(self) -> None:
+        focused = self.focused.id if self.focused is not None else None
+        for name in ("why", "run"):
+            self.set_class(focused == name, f"-on-{name}")
+        self.call_after_refresh(self._keep_cursor_in_sight)
+
+    def _keep_cursor_in_sight(self) -> None:
+        with self.prevent(PartsTable.RowHighlighted):
+            table = self.query_one("#parts", PartsTable)
+            table.move_cursor(row=table.cursor_row)
+
+    def on_resize(self) -> None:
+        if self._debate is not None:
+            self._draw_table()
+        self._draw_charts()
+
+    # Keys -------------------------------------------------------------------------------------
+
+    def action_part(self) -> None:
+        """The next part: marked in the table, spread in the histogram, in front in the stack."""
+        self._part = PARTS[(PARTS.index(self._part) + 1) % len(PARTS)]
+        self._draw_table()
+        place, self._place = self._place, None
+        if place is not None:
+            self._show_place(*place)
+        self._draw_charts(at_once=True)
+
+    def action_to_debate(self) -> None:
+        """From a reason to the row of its message; from a row to the Debate screen."""
+        why = self.query_one("#why", WhyList)
+        line = why.line
+        if self.focused is why and line is not None:
+            self.query_one("#parts").focus()
+            self._choose(line.turn, line.agent)
+        elif self.maporl.selection is not None:
+            self.maporl.open_message(self.maporl.selection, "debate")
+        else:
+            self.notify("no debate to open yet", markup=False)
+
+    def _choose(self, turn: int, agent: int) -> None:
+        from maporl_tui.app import Selection
+
+        if self._debate is not None:
+            self.maporl.selection = Selection(self._debate.key, turn, agent)
+
+    def action_previous_debate(self) -> None:
+        self._beside(False, "no earlier debate of training is stored")
+
+    def action_next_debate(self) -> None:
+        self._beside(True, "this is the newest debate of training")
+
+    def _beside(self, later: bool, at_end: str) -> None:
+        chosen, view = self.maporl.selection, self.view
+        if chosen is None or view is None:
+            self.notify(at_end, markup=False)
+            return
+        if self._following:
+            self._following = False
+            self._draw_head()
+        key = chosen.discussion
+        self._load(lambda reader, view: read_beside(reader, key, later, view), view, at_end)
+
+    def action_follow(self) -> None:
+        """Stay with the newest debate of training, or no longer."""
+        self._following = not self._following
+        self._asked = None
+        self._draw_head()
+        if self._following and self.view is not None:
+            self._find_debate(self.view)
+
+    def action_copy(self) -> None:
+        debate, place = self._debate, self._place
+        if debate is None or debate.paid is None or place is None:
+            self.maporl.say_problem("nothing to copy: no message with a reward is shown")
+            return
+        turn, agent = place
+        line = arithmetic(debate.paid, turn, agent)
+        self.maporl.copy(f"{debate.paid.name(agent)}, turn {turn + 1}: {line}", "arithmetic")
+
+    def action_export(self) -> None:
+        debate = self._debate
+        if debate is None or debate.paid is None:
+            self.maporl.say_problem("nothing to export: no debate with rewards is shown")
+            return
+        row, paid = debate.stored.row, debate.paid
+
+        def text(path: Path) -> str:
+            return export_table(path, row, paid)
+
+        self.maporl.export(f"rewards-{debate.key}.md", text)

@@ -1,0 +1,94 @@
+"""What the Rewards screen asks of the store, in the client's thread.
+
+In: a ``StoreReader``.  Out: one debate with its account, or the run's reward parts made ready to be
+drawn.  Neighbours: the screen asks through ``client.ask``; ``why`` makes the account, ``bars`` the
+drawing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from maporl_core.store.reader import DiscussionFilter, StoredDiscussion, StoreReader
+from maporl_core.types import REWARD_PARTS
+from maporl_tui.bars import Histogram, Point, spread
+from maporl_tui.view import RunView
+from maporl_tui.why import Account, account
+
+LAST_STEPS = 50
+"""Steps whose messages are in the histogram."""
+MOST_VALUES = 10_000
+_TRAINED = DiscussionFilter(split="train")
+
+
+@dataclass(frozen=True, slots=True)
+class Debate:
+    """One debate; ``paid`` is None where no rewards are stored."""
+
+    stored: StoredDiscussion
+    paid: Account | None
+
+    @property
+    def key(self) -> int:
+        return self.stored.row.id
+
+
+@dataclass(frozen=True, slots=True)
+class Charts:
+    """Reward parts over all steps, and the spread of ``part`` over the last ones."""
+
+    part: str
+    points: tuple[Point, ...]
+    found: Histogram
+    first_step: int
+    last_step: int
+
+    @property
+    def summary(self) -> str:
+        """One line about the spread."""
+        found = self.found
+        if not found.count:
+            return f"{self.part}: no rewards stored yet"
+        steps = f"steps {self.first_step}–{self.last_step}"
+        if self.first_step == self.last_step:
+            steps = f"step {self.last_step}"
+        line = (
+            f"{self.part} mean {found.mean:.3f} · median {found.median:.3f} · "
+            f">0 {found.positive:.0%} · <0 {found.negative:.0%} · {steps}, "
+        )
+        newest = "newest " if found.count == MOST_VALUES else ""
+        return f"{line}{newest}{found.count:,} messages".replace("-", "−")
+
+
+def read_debate(reader: StoreReader, key: int, view: RunView) -> Debate:
+    """One debate.  Raises StoreError when there is none with this id."""
+    stored = reader.discussion(key)
+    return Debate(stored, account(stored, view.config, view.config_problem))
+
+
+def read_newest(reader: StoreReader, view: RunView) -> Debate | None:
+    """The newest debate of training; None before the first step."""
+    rows = reader.page(_TRAINED, limit=1)
+    return read_debate(reader, rows[0].id, view) if rows else None
+
+
+def read_beside(reader: StoreReader, key: int, later: bool, view: RunView) -> Debate | None:
+    """The debate of training before or after this one; None at the end."""
+    if later:
+        rows = reader.page(_TRAINED, after=key, limit=1)
+    else:
+        rows = reader.page(_TRAINED, before=key, limit=1)
+    return read_debate(reader, rows[0].id, view) if rows else None
+
+
+def read_charts(reader: StoreReader, part: str, columns: int, last_step: int) -> Charts:
+    """Everything the run's charts show, with at most about ``columns`` points."""
+    means: dict[int, dict[str, float]] = {}
+    for name in REWARD_PARTS:
+        series = reader.series(f"reward/{name}", points=columns)
+        for step, mean in zip(series.steps, series.means, strict=True):
+            means.setdefault(step, {})[name] = mean
+    first = max(1, last_step - LAST_STEPS + 1)
+    values = reader.reward_values(part, first_step=first, limit=MOST_VALUES)
+    points = tuple(Point(step, means[step]) for step in sorted(means))
+    return Charts(part, points, spread(values), first, last_step)

@@ -1,0 +1,92 @@
+"""A drawing made of characters, as large as the room it has.
+
+In: a function from (columns, lines) to rows of (text, look) pieces.  Out: the drawing in the
+theme's colours, made anew only when its size, its theme or itself changes.  Neighbours: ``bars``
+makes such rows, the Rewards screen shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.app import App
+from textual.color import Color, ColorParseError
+from textual.strip import Strip
+from textual.widget import Widget
+
+from maporl_tui.bars import Rows
+
+LOOKS = {
+    "own": "primary",
+    "influence": "secondary",
+    "critical": "accent",
+    "persuaded": "foreground",
+    "constructive": "success",
+    "persuasive": "warning",
+    "format": "error",
+    "unfinished": "error",
+    "right": "right",
+    "wrong": "wrong",
+}
+"""The theme variable of each look; "axis" and looks after "-" are faint."""
+
+
+def theme_style(app: App[object], variable: str) -> Style:
+    """The colour of a theme variable as a Rich style; no colour where it has none of its own."""
+    try:
+        return Style(color=Color.parse(app.theme_variables[variable]).rich_color)
+    except (KeyError, ColorParseError):
+        return Style.null()
+
+
+def look_style(app: App[object], look: str) -> Style:
+    """The style of one look."""
+    if look == "axis":
+        return Style(dim=True)
+    style = theme_style(app, LOOKS[look.removeprefix("-")])
+    return style + Style(dim=True) if look.startswith("-") else style
+
+
+class Painted(Widget):
+    """One drawing."""
+
+    DEFAULT_CSS = "Painted { height: 1fr; }"
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._make: Callable[[int, int], Rows] | None = None
+        self._strips: list[Strip] | None = None
+
+    def show(self, make: Callable[[int, int], Rows]) -> None:
+        """Draw what ``make`` gives for the present size."""
+        self._make = make
+        self._forget()
+
+    def on_resize(self) -> None:
+        self._forget()
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._strips = None
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        if self._strips is None:
+            size = self.size
+            rows = [] if self._make is None else self._make(size.width, size.height)
+            self._strips = [
+                Strip(
+                    Segment(text, self.rich_style + look_style(self.app, look))
+                    for text, look in pieces
+                )
+                for pieces in rows
+            ]
+        style = self.rich_style
+        if y >= len(self._strips):
+            return Strip.blank(self.size.width, style)
+        return self._strips[y].adjust_cell_length(self.size.width, style)
