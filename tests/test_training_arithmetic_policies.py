@@ -95,6 +95,16 @@ def test_a_policy_without_rows_in_a_minibatch_is_not_stepped_there() -> None:
     assert {name: len(steps) for name, steps in watched.steps.items()} == {"Ada": 1, "Bo": 3}
 
 
+def test_an_update_raises_the_version_of_the_policies_it_moved_and_of_no_other() -> None:
+    """Engines know by it that keys and values of older weights are stale."""
+    run = description()
+    made = policies(run, perturb=0.05)
+    before = {name: made[name].version for name in made.names()}
+    watched_update(made, run, rows_of(run, discussions(run, count=2), [0]))
+    assert made["Ada"].version > before["Ada"]
+    assert made["Bo"].version == before["Bo"]
+
+
 # ---- shared and frozen -------------------------------------------------------------------------
 
 
