@@ -1,11 +1,13 @@
 """``maporl-tui``: watch, inspect, compare and launch co-training runs in a terminal.
 
 In: words of a command line.  Out: the app, then an exit code: 0 left by its user, 2 wrong usage,
-5 a store that cannot be read.  Neighbours: ``app`` is what starts; ``maporl tui`` calls this too.
+5 a store that cannot be read, the trainer's own where ``--start`` or ``--resume`` failed.
+Neighbours: ``app`` is what starts, ``launcher`` starts trainers; ``maporl tui`` becomes this.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,17 +15,41 @@ from typing import Annotated
 
 import typer
 
+from maporl_core import __version__
 from maporl_core.errors import ConfigError, MaporlError
+from maporl_core.plain_text import printable
 from maporl_core.store.reader import RunDir
+from maporl_tui.launcher import Trainer, resume_order, run_order, start_and_wait
 
 DEFAULT_ROOT = Path("runs")
+EXAMPLES = (
+    ("maporl-tui", "the runs below runs/"),
+    ("maporl-tui pocket", "one run, by name or folder"),
+    ("maporl-tui /data/runs --readonly", "the runs of another folder, changing nothing"),
+    ("maporl-tui pocket --screen debate", "begin with what the agents say"),
+    ("maporl-tui --start gsm8k --set train.steps=20", "start a run detached and watch it"),
+    ("maporl-tui --no-mouse", "leave the mouse to the terminal, to select text"),
+)
 
 cli = typer.Typer(
     name="maporl-tui", add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False
 )
 
 
-@cli.command()
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"maporl-tui {__version__}")
+        raise typer.Exit
+
+
+@cli.command(
+    epilog="\n\n".join(
+        [
+            "[bold]Examples[/bold]",
+            *(f"  [cyan]{line}[/cyan]\n    {what}" for line, what in EXAMPLES),
+        ]
+    )
+)
 def start(
     run: Annotated[
         str | None,
@@ -59,13 +85,36 @@ def start(
             help="Time between two looks at a run that is being trained.",
         ),
     ] = 0.5,
+    begin: Annotated[
+        str | None,
+        typer.Option(
+            "--start", metavar="PRESET|FILE", help="Start this as a process of its own first."
+        ),
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option("--resume", metavar="RUN", help="Let this run go on first."),
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="With --start, --resume: change one key."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="With --start: the run's name.")
+    ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
 ) -> None:
     """See the agents talk, know why they were paid, drive the run.
 
     Training is a process of its own: leaving the app, or losing the terminal, never touches it.
     """
-    del debug  # read in ``main``: errors may come before this function runs
+    del debug, version  # read in ``main``: errors may come before this function runs
     from maporl_tui.app import MaporlApp, Options
 
     if screen is not None and screen not in MaporlApp.SCREENS:
@@ -74,16 +123,53 @@ def start(
         raise ConfigError(
             "maporl-tui needs a terminal; without one use: maporl runs list, maporl runs show RUN"
         )
-    folder, found = _find(root, run)
-    MaporlApp(Options(folder, found, screen, readonly, theme, refresh)).run(mouse=mouse)
+    trainer = _begin(run, begin, resume, changes or [], root, name, readonly)
+    if trainer is None:
+        folder, found = _find(root, run)
+    else:
+        folder, found = trainer.order.run.path.parent, trainer.order.run
+    app = MaporlApp(Options(folder, found, screen, readonly, theme, refresh, trainer))
+    app.run(mouse=mouse)
+    if app.return_code:
+        raise typer.Exit(app.return_code)
+
+
+def _begin(
+    run: str | None,
+    begin: str | None,
+    resume: str | None,
+    changes: list[str],
+    root: Path,
+    name: str | None,
+    readonly: bool,
+) -> Trainer | None:
+    """The trainer that the command line asks for, its run already there; None without one."""
+    if begin is None and resume is None:
+        if changes or name is not None:
+            raise ConfigError("--set and --name go with --start, --set with --resume")
+        return None
+    if run is not None or (begin is not None and resume is not None):
+        raise ConfigError("choose one: a run to look at, --start, or --resume")
+    if readonly:
+        raise ConfigError("--readonly changes nothing, so it starts no run: leave one of them out")
+    if begin is not None:
+        order = run_order(begin, changes, root, name)
+    elif resume is not None:
+        order = resume_order(resume, changes, root)
+    return start_and_wait(order, _say)
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{printable(line)}\n")
 
 
 def _find(root: Path, text: str | None) -> tuple[Path, RunDir | None]:
     """The folder of runs and the run that one word means.  Raises ConfigError."""
     if text is None:
         return root, None
-    path = Path(text).expanduser()
-    if path.is_dir() and not RunDir(path).database.is_file() and not (root / text).is_dir():
+    path = Path(os.path.expanduser(text))  # noqa: PTH111 - the method of Path raises
+    is_folder = bool(text) and os.path.isdir(path)  # noqa: PTH112 - so does this one
+    if is_folder and not RunDir(path).database.is_file() and not (root / text).is_dir():
         return path, None
     found = RunDir.find(root, text)
     return found.path.parent, found
@@ -95,15 +181,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = typer.main.get_command(cli)(words, prog_name="maporl-tui", standalone_mode=False)
         return code if isinstance(code, int) else 0
+    except KeyboardInterrupt:
+        return 130
     except MaporlError as error:
         if "--debug" in words:
             raise
-        sys.stderr.write(f"maporl-tui: {error}\n")
+        _say(f"maporl-tui: {error}")
         return error.exit_code
     except Exception as error:
         if not hasattr(error, "format_message"):  # not Typer's: let it be seen whole
             raise
-        sys.stderr.write(f"maporl-tui: {error.format_message()}. See: maporl-tui --help\n")
+        _say(f"maporl-tui: {error.format_message().rstrip('.')}. See: maporl-tui --help")
         return 2
 
 

@@ -24,6 +24,7 @@ from maporl_core.store.reader import RunDir
 from maporl_tui import keymap
 from maporl_tui.client import StoreClient
 from maporl_tui.files import write_export
+from maporl_tui.launcher import Trainer
 from maporl_tui.screens.base import RunScreen
 from maporl_tui.screens.compare import CompareScreen
 from maporl_tui.screens.dashboard import DashboardScreen
@@ -46,7 +47,7 @@ _SLOW = 4
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line says.  ``run`` None: start on the list of the runs below ``root``."""
+    """What the command line says.  ``run`` None: the list of runs; ``trainer``: started with us."""
 
     root: Path = Path("runs")
     run: RunDir | None = None
@@ -54,6 +55,7 @@ class Options:
     readonly: bool = False
     theme: str | None = None
     refresh: float = REFRESH
+    trainer: Trainer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,16 @@ class MaporlApp(App[None]):
         self.push_screen(first)
         if self.options.run is not None:
             self.attach(self.options.run)
+        if self.options.trainer is not None:
+            self.watch_trainer(self.options.trainer)
+
+    @work(group="trainers")
+    async def watch_trainer(self, trainer: Trainer) -> None:
+        """Say why a run that has just begun is gone again; its store cannot any more."""
+        while not trainer.ended:
+            await asyncio.sleep(1.0)
+        if (failure := trainer.failure()) is not None:
+            self.say_problem(f"{trainer.order.run.name} ended: {failure}")
 
     # The run ----------------------------------------------------------------------------------
 

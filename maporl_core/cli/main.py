@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import typer
 
 from maporl_core import __version__
-from maporl_core.cli import ask, config, debate, doctor, evaluate, pocket, run, runs
+from maporl_core.cli import ask, config, debate, doctor, evaluate, pocket, run, runs, tui
 from maporl_core.cli.shared import examples, show_help
 from maporl_core.cli.terminal import say, say_error
 from maporl_core.errors import Interrupted, MaporlError
@@ -46,6 +46,7 @@ app.add_typer(config.app, name="config")
 app.add_typer(pocket.app, name="pocket")
 app.command("ask-worker", hidden=True)(ask.ask_command)
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor_command)
+app.command("tui", epilog=tui.EXAMPLES, context_settings=tui.PASSED_ON)(tui.tui_command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -29,6 +29,7 @@ from maporl_core.cli.shared import (
 )
 from maporl_core.cli.state import HISTORY, RunState
 from maporl_core.cli.terminal import out_console, say
+from maporl_core.cli.tui import TuiOption, need_terminal, open_app, start_words
 from maporl_core.config import RunConfig
 from maporl_core.config_load import (
     check_resumable,
@@ -50,6 +51,7 @@ RUN_EXAMPLES = examples(
     ("maporl run pocket --steps 20 --name quick", "shorter, under a name of its own"),
     ("maporl run gsm8k --set ppo.lr=1e-4 --set task.path=data/gsm8k", "keys changed, local data"),
     ("maporl run my.toml --json > log.jsonl", "one JSON object per line"),
+    ("maporl run my.toml --tui", "as a process of its own, watched in the terminal app"),
 )
 RESUME_EXAMPLES = examples(
     ("maporl resume pocket", "go on from the newest whole checkpoint"),
@@ -73,6 +75,7 @@ def run_command(
         typer.Option("--resume", help="Go on with the run of that name if there is one already."),
     ] = False,
     json: JsonOption = False,
+    tui: TuiOption = False,
 ) -> None:
     """Co-train agents: discuss, score, pay, update; then compare with before training.
 
@@ -84,6 +87,11 @@ def run_command(
     config = load_config(source, changes, name=name)
     own_name = name is not None or any(change.split("=")[0].strip() == "name" for change in changes)
     existing = RunDir(root / config.name)
+    if tui:
+        need_terminal(json)
+        if resume and existing.database.is_file():
+            open_app(start_words("--resume", str(existing.path), changes, root))
+        open_app(start_words("--start", source, changes, root, name))
     if resume and existing.database.is_file():
         _resume(existing, config, json)
         return
@@ -95,6 +103,7 @@ def resume_command(
     overrides: SetOption = None,
     root: RootOption = DEFAULT_ROOT,
     json: JsonOption = False,
+    tui: TuiOption = False,
 ) -> None:
     """Go on with a run from its newest whole checkpoint, exactly where it was.
 
@@ -102,6 +111,9 @@ def resume_command(
     learns.
     """
     found = RunDir.find(root, run)
+    if tui:
+        need_terminal(json)
+        open_app(start_words("--resume", str(found.path), overrides or (), found.path.parent))
     _resume(found, override_config(stored_config(found), overrides or ()), json)
 
 
