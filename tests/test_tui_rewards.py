@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
+from textual.widgets import Static
 from tui_samples import (
     demo_run,
     held,
@@ -166,9 +167,9 @@ async def test_c_goes_through_all_parts_and_comes_back(tmp_path: Path) -> None:
         pane = app.screen.query_one(RunPane)
         for part in (*PARTS[1:], PARTS[0]):
             await pilot.press("c")
-            await until(pilot, lambda part=part: str(pane.border_title).startswith(f"{part} "))
-            assert shown(app, f"part: {part}")
-            assert shown(app, rf"messages by their {part}\b")
+            await until(pilot, lambda part=part: str(pane.border_title).endswith(f" by {part}"))
+            assert shown(app, f"part: {part} ")
+            assert shown(app, f"{part} mean ")
         assert shown(app, "▸total")
 
 
@@ -267,6 +268,13 @@ async def test_no_run_at_all_says_where_to_find_one(tmp_path: Path) -> None:
     async with run_app(Options(tmp_path, screen="rewards"), (80, 24)) as (app, pilot):
         await until(pilot, lambda: shown(app, "choose one on 1 Runs"))
         await pilot.press("c", "y", "e", "enter", "comma", "full_stop", "f")
+
+
+async def test_a_store_that_was_never_readable_says_why(tmp_path: Path) -> None:
+    run = run_of(tmp_path, [held(7, STORY, ("Ada", "Bo"))])
+    run.database.write_bytes(b"no database at all " * 100)
+    async with run_app(options(run), (80, 24), settled=False) as (app, pilot):
+        await until(pilot, lambda: shown(app, r"(?s)run\.db.*1 Runs shows the others"))
 
 
 async def test_an_edited_config_does_not_explain_what_it_did_not_pay(tmp_path: Path) -> None:
@@ -381,7 +389,8 @@ async def test_charts_are_read_once_per_step_and_second_and_never_when_idle(
                     add_step(writer, run, step, story)
                     await pilot.pause(0.05)
             pane = app.screen.query_one(RunPane)
-            await until(pilot, lambda: "steps 1–8" in str(pane.border_title))
+            summary = pane.query_one("#spread", Static)
+            await until(pilot, lambda: "steps 1–8" in str(summary.content))
             assert len(read) - count <= 1 + (time.monotonic() - started) / 0.6
 
 

@@ -89,10 +89,9 @@ class RewardsScreen(RunScreen):
         if client is not self._client or generation != self._generation:
             self._client, self._generation = client, generation
             self._debate = self._asked = self._place = None
-        if view is None or client is None:
+        if view is None or client is None or generation < 0:
             self._say_nothing(nothing_to_show(view, None))
-            return
-        if generation >= 0:
+        else:
             self._find_debate(view)
             self._draw_charts()
 

@@ -83,11 +83,12 @@ class RunPane(Vertical, can_focus=True):
 
     def _show(self, charts: Charts) -> None:
         found, points, part = charts.found, charts.points, charts.part
-        self.border_title = Content(charts.summary)
-        spread = "no step has been trained yet"
-        if found.count:
-            apart = "; exact zeros are left out of the bars" if found.zeros_apart else ""
-            spread = f"messages by their {part}{apart}"
-        self.query_one("#spread", Static).update(Content(spread))
+        # Under 120 columns the pane may be no more than its title.
+        narrow = self.screen.has_class("-narrow")
+        self.border_title = Content(charts.summary if narrow else f"the run's messages by {part}")
+        spread = "" if narrow else charts.summary
+        if found.zeros_apart:
+            spread += " (exact zeros are left out of the bars)"
+        self.query_one("#spread", Static).update(Content(spread.strip()))
         self.query_one("#histogram", Painted).show(lambda w, h: histogram_rows(found, w, h))
         self.query_one("#stack", Painted).show(lambda w, h: stack_and_legend(points, part, w, h))

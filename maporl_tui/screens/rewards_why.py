@@ -79,6 +79,10 @@ def nothing_to_show(view: RunView | None, debate: Debate | None) -> str:
     """Why there is no table, and which key or command fills it."""
     if view is None:
         return "no run: choose one on 1 Runs with enter, or start one on 6 Launch"
+    if view.generation < 0:  # nothing was ever read of it
+        if view.problem is None:
+            return "reading the run …"
+        return f"{one_line(view.problem, 300)}\n\n1 Runs shows the others."
     if debate is not None:
         row = debate.stored.row
         if row.evaluation is not None or row.split != "train":
