@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from maporl_core.adapter_files import load_adapter
 from maporl_core.config import RunConfig
@@ -22,6 +21,7 @@ from maporl_core.progress import Progress
 from maporl_core.tasks.base import Task
 from maporl_core.tasks.registry import make_task
 from maporl_core.types import Discussion, Problem
+from maporl_core.user_paths import user_path
 from maporl_core.verifier import Verifier, make_verifier
 
 
@@ -121,7 +121,7 @@ def assemble(config: RunConfig, progress: Progress) -> Assembly:
     for name in policies.names():
         start_from = policies[name].config.adapter
         if start_from is not None:
-            load_adapter(policies[name], Path(start_from).expanduser())
+            load_adapter(policies[name], user_path(start_from))
     engines = {name: make_engine(base, config.engine) for name, base in policies.bases.items()}
     speakers = []
     for agent, policy_name in zip(config.agents, config.agent_policies(), strict=True):

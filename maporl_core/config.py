@@ -35,7 +35,7 @@ from maporl_core.config_types import (
     check_names,
 )
 
-MAX_AGENTS = 64
+MAX_AGENTS = 4096  # far more than fit any memory; doctor forecasts what does
 
 
 class TaskConfig(Section):

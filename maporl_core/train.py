@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from maporl_core.assembly import Assembly, assemble
 from maporl_core.config import RunConfig
 from maporl_core.metrics import step_metrics
+from maporl_core.offline import offline
 from maporl_core.packing import pack
 from maporl_core.progress import Progress
 from maporl_core.rewards import count_shaping, reward_discussion, shaping_events
@@ -46,8 +48,9 @@ def train(
     Raises Interrupted after saving when asked to stop, TrainingError when losses are not finite,
     and the errors of data, models and store as they come; what was stored before stays whole.
     """
-    with open_session(config, run, progress) as session:
+    with open_session(config, run, progress) as session, ExitStack() as after_loading:
         assembly = assemble(config, progress)
+        after_loading.enter_context(offline())
         updater = Updater(assembly.policies, config)
         session.attach(assembly, updater)
         done = session.restore() if resume else session.begin()

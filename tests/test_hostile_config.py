@@ -143,7 +143,7 @@ def test_names_that_are_no_plain_words_are_refused_everywhere(name: str) -> None
             {"agents": [{"name": "Ada"}], "policies": {"x": {}, "X": {}}},
             "policies: name differ only in capitals: x, X",
         ),
-        ({"agents": [{"name": f"a{n}"} for n in range(65)]}, "65 of them; at most 64"),
+        ({"agents": [{"name": f"a{n}"} for n in range(4097)]}, "4097 of them; at most 4096"),
         ({"bases": {}}, "at least one base"),
         ({"train": {"train_agents": ["Max"]}}, "'Max' is not one of Ada, Bo, Cy"),
         ({"agents": [{"name": "Ada", "policy": "no"}]}, "names policy 'no'"),
@@ -310,7 +310,7 @@ def test_more_agents_than_memory_is_forecast_in_a_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    agents = ", ".join(f"{{name = 'a{n}'}}" for n in range(64))
+    agents = ", ".join(f"{{name = 'a{n}'}}" for n in range(300))
     changes = [f"--set=agents=[{agents}]", "--set=policies=", "--set=ppo.micro_tokens=1000000000"]
     assert main(["doctor", "pocket", *changes]) == 4
     shown = capsys.readouterr()

@@ -24,6 +24,7 @@ LEAVES = {
     "seeds": set(),
     "plain_text": set(),
     "user_paths": set(),
+    "offline": set(),
     "padding": set(),
     "token_logprobs": set(),
     "progress": {"types"},

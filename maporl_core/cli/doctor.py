@@ -6,7 +6,7 @@ not run.  Neighbour: the ``doctor`` package collects, this prints.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -36,6 +36,7 @@ from maporl_core.errors import ModelError
 
 EXAMPLES = examples(
     ("maporl doctor", "this machine"),
+    ("maporl doctor gsm8k --hub", "and can the model hub be reached?"),
     ("maporl doctor gsm8k", "would this preset run here, and in how much memory?"),
     ("maporl doctor gsm8k --set engine.max_batch=64 --json", "with a change, for machines"),
 )
@@ -45,13 +46,19 @@ def doctor_command(
     source: SourceArgument = None,
     overrides: SetOption = None,
     root: RootOption = DEFAULT_ROOT,
+    hub: Annotated[
+        bool, typer.Option("--hub", help="Ask whether the model hub can be reached.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Check this machine, and for a preset or file forecast its memory. Exit code 4: not fit."""
+    """Check this machine, and for a preset or file forecast its memory. Exit code 4: not fit.
+
+    Uses no network unless --hub is given.
+    """
     config = load_config(source, overrides or ()) if source or overrides else None
     with StageBar(err_console()) as bar:
-        bar.stage("looking at versions, devices and the hub")
-        report = examine(config, root)
+        bar.stage("looking at versions and devices")
+        report = examine(config, root, ask_hub=hub)
     if json:
         print_json(_as_json(report))
     else:

@@ -6,14 +6,13 @@ In: names of stages.  Out: one line of the terminal that is gone when loading is
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from rich.console import Console
 from rich.status import Status
 
 from maporl_core.cli.terminal import plain
 from maporl_core.doctor import HUB_TASKS
 from maporl_core.pocket import VARIANTS
+from maporl_core.user_paths import exists, user_path
 
 
 def is_loading(stage: str) -> bool:
@@ -25,7 +24,7 @@ def may_download(stage: str) -> bool:
     """Whether a loading stage may fetch something, with a bar that a spinner would garble."""
     kind, _, what = stage.removeprefix("loading ").partition(" ")
     if kind == "model":
-        return what not in VARIANTS and not Path(what).expanduser().exists()
+        return what not in VARIANTS and not exists(user_path(what))
     return kind == "task" and what in HUB_TASKS
 
 

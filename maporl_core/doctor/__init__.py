@@ -18,6 +18,7 @@ from maporl_core.doctor.facts import Device, Disk, Hub
 from maporl_core.doctor.memory import Forecast, forecast
 from maporl_core.doctor.shapes import KNOWN, ModelShape, ShapeUnknown, read_shape
 from maporl_core.pocket import VARIANTS
+from maporl_core.user_paths import exists, user_path
 
 LOW_DISK = 2 << 30
 TIGHT = 0.85
@@ -51,8 +52,13 @@ class Report:
         return all(finding.level != "error" for finding in self.findings)
 
 
-def examine(config: RunConfig | None, root: Path, hub: Hub | None = None) -> Report:
-    """Look at everything.  Takes seconds: torch is imported and the hub is asked (or given)."""
+def examine(
+    config: RunConfig | None, root: Path, hub: Hub | None = None, *, ask_hub: bool = False
+) -> Report:
+    """Look at everything.  Takes seconds: torch is imported.
+
+    No network is used unless ``ask_hub`` is set and ``hub`` is not given.
+    """
     versions = facts.versions()
     findings = [
         Finding("error", f"package {name} is missing; install maporl with: pip install maporl")
@@ -62,7 +68,7 @@ def examine(config: RunConfig | None, root: Path, hub: Hub | None = None) -> Rep
     gpus = facts.gpus() if versions["torch"] is not None else ()
     devices = (facts.cpu(), *gpus)
     disk = facts.disk(root)
-    hub = hub or facts.hub()
+    hub = hub or facts.hub(ask=ask_hub)
     if disk.free < LOW_DISK:
         findings.append(Finding("warning", f"less than 2 GiB free at {disk.path}"))
     if not facts.writable(root):
@@ -118,7 +124,7 @@ def needs(
             found.append(Finding("error", "4-bit bases need: pip install 'maporl[quant]'"))
     if config.task.name.startswith("gym:") and versions["reasoning-gym"] is None:
         found.append(Finding("error", "gym tasks need: pip install 'maporl[tasks]'"))
-    if hub.state != "reachable":
+    if hub.state not in ("reachable", "not asked"):
         models = dict.fromkeys(base.model for base in bases if _is_hub_id(base.model))
         found += [
             Finding(
@@ -159,5 +165,5 @@ def room(prediction: Forecast, device: Device, disk: Disk, config: RunConfig) ->
 
 
 def _is_hub_id(model: str) -> bool:
-    path = Path(model).expanduser()
-    return model in KNOWN or not (model in VARIANTS or path.suffix == ".gguf" or path.exists())
+    path = user_path(model)
+    return model in KNOWN or not (model in VARIANTS or path.suffix == ".gguf" or exists(path))

@@ -37,7 +37,7 @@ PACKAGES = (
 OPTIONAL = ("bitsandbytes", "vllm", "reasoning-gym", "tensorboard", "wandb", "trackio")
 HUB_TIMEOUT = 4.0  # seconds
 
-HubState = Literal["reachable", "unreachable", "offline by setting"]
+HubState = Literal["reachable", "unreachable", "offline by setting", "not asked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +130,13 @@ def writable(root: Path) -> bool:
     return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
 
 
-def hub(environment: Mapping[str, str] = os.environ) -> Hub:
-    """Whether the model hub answers within ``HUB_TIMEOUT`` seconds."""
+def hub(environment: Mapping[str, str] = os.environ, *, ask: bool = True) -> Hub:
+    """Whether the model hub answers within ``HUB_TIMEOUT`` seconds; no network unless ``ask``."""
     endpoint = environment.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
     if environment.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         return Hub(endpoint, "offline by setting", "HF_HUB_OFFLINE is set")
+    if not ask:
+        return Hub(endpoint, "not asked", "maporl doctor --hub asks it")
     try:
         request = urllib.request.Request(endpoint, method="HEAD")
         with urllib.request.urlopen(request, timeout=HUB_TIMEOUT):

@@ -16,6 +16,7 @@ from typing import Any
 from maporl_core.config import BaseModelConfig
 from maporl_core.errors import ModelError
 from maporl_core.pocket import VARIANTS, asset_path
+from maporl_core.user_paths import user_path
 
 
 class ShapeUnknown(Exception):
@@ -80,7 +81,7 @@ def read_shape(base: BaseModelConfig) -> ModelShape:
             return _from_folder(asset_path(name))
         except ModelError as error:
             raise ShapeUnknown(str(error)) from None
-    path = Path(name).expanduser()
+    path = user_path(name)
     if path.suffix.lower() == ".gguf":
         return _from_gguf(path)
     if path.is_dir():

@@ -1,0 +1,129 @@
+"""No network that nobody asked for: a run, the doctor and the config commands work without one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pytest
+from huggingface_hub import constants
+from small import small_llama, word_tokenizer
+
+from maporl_core.config_load import load_config
+from maporl_core.doctor.facts import hub
+from maporl_core.offline import offline
+from maporl_core.progress import Silent
+from maporl_core.store.paths import RunDir
+from maporl_core.train import train
+
+# A process in which every way out is blocked and written down; HF_HUB_OFFLINE is not set.
+BLOCKED = """
+import socket, sys
+def refuse(*arguments, **options):
+    with open(sys.argv[1], "a") as log:
+        log.write(repr(arguments[-2:]) + "\\n")
+    raise OSError("blocked")
+for name in ("connect", "connect_ex", "sendto"):
+    setattr(socket.socket, name, refuse)
+for name in ("getaddrinfo", "gethostbyname", "create_connection"):
+    setattr(socket, name, refuse)
+from maporl_core.cli.main import main
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+def without_network(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command line with every way out blocked; fails if any of them was tried."""
+    environment = {name: v for name, v in os.environ.items() if not name.startswith("HF_")}
+    environment |= {"HF_HOME": str(tmp_path / "hub"), "OMP_NUM_THREADS": "1"}
+    log = tmp_path / "tried"
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED, str(log), *words],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment | {"PYTHONPATH": str(Path(__file__).parent.parent)},
+    )
+    assert not log.exists(), log.read_text()
+    return done
+
+
+SMALL = (
+    *("--set=train.steps=1", "--set=train.problems_per_step=2", "--set=eval.questions=2"),
+    *("--set=discussion.max_new_tokens=6", "--set=ppo.epochs=1"),
+)
+
+
+def test_a_run_of_the_built_in_agents_needs_no_network(tmp_path: Path) -> None:
+    done = without_network(tmp_path, "run", "pocket", *SMALL)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "runs" / "pocket" / "final").is_dir()
+
+
+def test_a_run_on_a_local_model_and_local_data_needs_no_network(tmp_path: Path) -> None:
+    small_llama().save_pretrained(tmp_path / "model")
+    word_tokenizer().save_pretrained(tmp_path / "model")
+    rows = "".join(f'{{"question": "w{n} w{n + 1}", "answer": {n}}}\n' for n in range(2, 30))
+    (tmp_path / "own.jsonl").write_text(rows)
+    words = ("--set=bases.main.model=model", "--set=task.name=jsonl", "--set=task.path=own.jsonl")
+    done = without_network(tmp_path, "run", "pocket", *words, *SMALL)
+    assert done.returncode == 0, done.stderr
+
+
+def test_doctor_and_config_ask_nobody(tmp_path: Path) -> None:
+    for words in (("doctor", "gsm8k"), ("config", "show", "gsm8k"), ("config", "check", "anli")):
+        done = without_network(tmp_path, *words)
+        assert done.returncode in (0, 4), done.stderr
+        assert "unreachable" not in done.stdout
+
+
+def test_the_hub_is_asked_only_on_request() -> None:
+    closed = {"HF_ENDPOINT": "http://127.0.0.1:9"}
+    assert hub(closed, ask=False).state == "not asked"
+    assert hub(closed, ask=True).state == "unreachable"
+
+
+def switches() -> tuple[Any, ...]:
+    names = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
+    inside = constants.HF_HUB_OFFLINE, datasets.config.HF_HUB_OFFLINE
+    return (*inside, *(os.environ.get(name) for name in names))
+
+
+class Watcher(Silent):
+    def __init__(self) -> None:
+        self.loading: list[tuple[Any, ...]] = []
+        self.stepping: list[tuple[Any, ...]] = []
+
+    def stage(self, name: str, total: int | None = None) -> None:
+        if name.startswith("loading "):
+            self.loading.append(switches())
+
+    def step_done(self, report: Any) -> None:
+        self.stepping.append(switches())
+
+
+def test_the_hub_is_shut_off_from_the_first_step_to_the_end_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    config = load_config("pocket", [word.removeprefix("--set=") for word in SMALL])
+    watcher = Watcher()
+    train(config, RunDir.create(tmp_path, "run", ""), watcher)
+    assert set(watcher.loading) == {(False, False, None, None)}
+    assert watcher.stepping == [(True, True, "1", "1")]
+    assert switches() == (False, False, None, None)
+
+
+def test_what_was_offline_before_stays_so_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "yes")
+    with pytest.raises(ValueError, match="inside"), offline():
+        raise ValueError("inside")
+    assert constants.HF_HUB_OFFLINE is True
+    assert os.environ["HF_HUB_OFFLINE"] == "yes"
