@@ -34,7 +34,7 @@ class SeriesSpec:
 class ChartSpec:
     """One chart.  ``hide_zero``: curves that are 0 throughout are left out.
 
-    ``markers``: the metrics whose evaluations are drawn as marks of the curve at the same place.
+    ``markers``: the curves beside which evaluations of the same turn are drawn as marks.
     """
 
     id: str
@@ -61,7 +61,7 @@ def charts_of(names: Iterable[str], policies: Sequence[str] = ()) -> tuple[Chart
             "accuracy",
             "accuracy per turn",
             _per_turn(known, "accuracy"),
-            markers=_per_turn(known, "eval/accuracy"),
+            markers=_per_turn(known, "accuracy"),
         ),
         ChartSpec(
             "reward",

@@ -132,7 +132,7 @@ def evaluation(step: int, origin: str = "run") -> Evaluation:
 
 
 def test_the_trainers_evaluations_are_marks_from_step_0_on() -> None:
-    spec = charts_of(["accuracy/turn_2", "eval/accuracy/turn_2"])[0]
+    spec = charts_of(["accuracy/turn_2"])[0]
     found = [evaluation(0), evaluation(6), evaluation(6, "command"), evaluation(99)]
     drawn = picture(spec, {"accuracy/turn_2": steps({1: 0.5})}, Look(), (1, 6), found)
     assert [points for _, points in drawn.marks] == [((0.0, 1.0), (6.0, 1.0))]
@@ -156,7 +156,7 @@ def test_a_reading_between_two_points_names_the_steps_it_is_the_mean_of() -> Non
     series = {"loss": Series((1, 16, 32), (1.0, 2.0, 3.0), (0.0,) * 3, (9.0,) * 3, (15, 16, 16))}
     (found,) = readings(CHART, series, 20)
     assert (found.value, found.first, found.last) == (2.0, 16, 31)
-    assert readings_text("run: loss", [found]) == "run: loss\nloss\t16-31\t2.0"
+    assert readings_text("run: loss", [found]) == "run: loss\nmetric,step,value\nloss,16-31,2.0"
 
 
 # Axes ------------------------------------------------------------------------------------------

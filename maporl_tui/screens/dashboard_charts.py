@@ -97,6 +97,10 @@ class ChartsPane(Vertical):
             policies = list(view.config.resolved_policies()) if view.config else []
             self._set_specs(charts_of(view.metric_names, policies))
         self._write_head()
+        self._read_soon()
+
+    def _read_soon(self) -> None:
+        """Read now, or when a second has passed since the last time."""
         wait = self._next - time.monotonic()
         if wait <= 0:
             self._read_if_new()
@@ -106,7 +110,7 @@ class ChartsPane(Vertical):
 
     def _waited(self) -> None:
         self._waiting = False
-        self._read_if_new()
+        self._read_soon()
 
     def _set_specs(self, specs: tuple[ChartSpec, ...]) -> None:
         if specs != self._specs:

@@ -22,12 +22,12 @@ EXPORT_POINTS = 10_000
 
 
 def readings_text(title: str, readings: Sequence[Reading]) -> str:
-    """One chart's values, a metric, a step and a number per line, separated by tabs."""
-    lines = [title]
+    """One chart's values: a metric, a step (or the steps of a mean) and a number per line."""
+    lines = [title, "metric,step,value"]
     for one in readings:
         steps = str(one.first) if one.first == one.last else f"{one.first}-{one.last}"
         value = "" if one.value is None else repr(one.value)
-        lines.append(f"{one.spec.metric}\t{steps}\t{value}")
+        lines.append(f"{one.spec.metric},{steps},{value}")
     return "\n".join(lines)
 
 
