@@ -1,7 +1,9 @@
 """Signals of a training process: finish or abandon the step, save, leave.
 
 In: SIGINT, SIGTERM, SIGHUP.  Out: a flag that the loop asks for.  SIGINT and SIGTERM ask to stop; a
-second SIGINT leaves at once.  SIGHUP (a lost terminal) is ignored: the run goes on.
+second SIGINT leaves at once.  SIGHUP (a lost terminal) is ignored: the run goes on.  While a run is
+still loading there is nothing to save, so the first signal ends it then.
+Neighbours: ``cli.run`` installs the handlers before it loads anything, ``session`` asks the flag.
 """
 
 from __future__ import annotations
@@ -12,21 +14,42 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from maporl_core.errors import Interrupted
+
 
 class StopFlag:
     """Whether somebody asked the run to stop, and with which signal."""
 
     def __init__(self) -> None:
         self.signal: str | None = None
+        self.loading = False
 
     @property
     def raised(self) -> bool:
         return self.signal is not None
 
+    def begin_loading(self) -> None:
+        """From now on a signal raises Interrupted where it arrives; one that came before does now.
+
+        For code that leaves nothing half done behind when it is broken off anywhere.
+        """
+        self.loading = True
+        if self.raised:
+            raise self._while_loading()
+
+    def end_loading(self) -> None:
+        """From now on a signal only raises the flag."""
+        self.loading = False
+
+    def _while_loading(self) -> Interrupted:
+        return Interrupted(f"stopped by {self.signal} while loading, before anything was changed")
+
     def handle(self, number: int, _frame: FrameType | None) -> None:
         if self.raised and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.signal = signal.Signals(number).name
+        if self.loading:
+            raise self._while_loading()
 
 
 @contextmanager

@@ -19,6 +19,7 @@ import torch
 from maporl_core.adapter_files import load_adapter, save_adapter
 from maporl_core.errors import StoreError
 from maporl_core.policy import Policies
+from maporl_core.seeds import stable_seed
 from maporl_core.store.checkpoint import checkpoint_at, list_checkpoints, newest_adapters
 from maporl_core.store.paths import RunDir
 from maporl_core.store.state_files import load_state, save_state
@@ -63,9 +64,25 @@ def load_run_state(folder: Path, policies: Policies, updater: Updater) -> tuple[
     """Restore everything; (finished steps, non-finite steps in a row)."""
     load_policies(folder, policies)
     state = load_state(folder / TRAINER)
-    updater.load_state(state["updater"])
-    restore_random_states(state["random"])
-    return int(state["step"]), int(state["bad_steps"])
+    try:
+        updater.load_state(state["updater"])
+        restore_random_states(state["random"])
+        return int(state["step"]), int(state["bad_steps"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreError(
+            f"{folder}: its training state was made by another version of maporl ({error!r})"
+        ) from error
+
+
+def seed_random_states(seed: int) -> None:
+    """Start every generator of the process from the run's seed.
+
+    Dropout draws from torch's; the others are seeded so that nothing a library draws from them
+    makes two processes differ.
+    """
+    random.seed(stable_seed(seed, "python"))
+    np.random.seed(stable_seed(seed, "numpy") % 2**32)
+    torch.manual_seed(stable_seed(seed, "torch"))
 
 
 def random_states() -> dict[str, Any]:

@@ -1,19 +1,16 @@
 """One training process on one run folder: lock, store, signals, requests, checkpoints.
 
 In: a run's folder.  Out: everything of a run that is not the algorithm, so that ``train`` reads as
-one page.  Neighbours: ``store`` keeps rows and folders, ``control`` hears signals, ``run_state``
-fills a checkpoint, ``evaluate`` measures.
+one page.  Neighbours: ``store`` keeps rows and folders, ``control`` hears signals, ``saving``
+writes checkpoints and goes on from them, ``evaluate`` measures.
 """
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import NoReturn
-
-import torch
 
 from maporl_core.assembly import Assembly
 from maporl_core.config import RunConfig
@@ -21,20 +18,14 @@ from maporl_core.control import StopFlag, stop_signals
 from maporl_core.errors import Interrupted, MaporlError, StoreError, TrainingError
 from maporl_core.evaluate import evaluate, gain_between, held_out
 from maporl_core.progress import Progress
-from maporl_core.run_state import load_run_state, save_policies, save_run_state
-from maporl_core.seeds import stable_seed
-from maporl_core.store.checkpoint import (
-    atomic_folder,
-    clean_leftovers,
-    find_resumable,
-    set_aside,
-    write_checkpoint,
-)
+from maporl_core.run_state import save_policies, seed_random_states
+from maporl_core.saving import restore, save
+from maporl_core.store.checkpoint import atomic_folder
 from maporl_core.store.lock import RunLock
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader
 from maporl_core.store.records import Paid, Request
-from maporl_core.store.writer import StoreWriter
+from maporl_core.store.writer import Level, StoreWriter
 from maporl_core.types import Discussion, EvalSummary, PairedGain, Problem
 from maporl_core.update import Updater, UpdateResult, mismatches
 
@@ -61,6 +52,7 @@ class Session:
         self.config, self.run, self.store, self.progress = config, run, store, progress
         self._lock, self._stop = lock, stop
         self._bad_steps = 0
+        self._saved: int | None = None  # the step whose checkpoint is on disk as it would be now
         self.names = tuple(agent.name for agent in config.agents)
         trained = config.train.train_agents
         self.trained_agents = tuple(
@@ -68,6 +60,8 @@ class Session:
         )
 
     def attach(self, assembly: Assembly, updater: Updater) -> None:
+        """Everything is loaded: from here on a signal waits until it can be obeyed."""
+        self._stop.end_loading()
         self.assembly, self.updater = assembly, updater
         self.store.set_decode(assembly.decode)
         for reason, count in assembly.task.dropped().items():
@@ -77,32 +71,35 @@ class Session:
     # Start ------------------------------------------------------------------------------------
 
     def begin(self) -> int:
-        # Dropout draws from the global generator; a resumed run gets its state back instead.
-        torch.manual_seed(stable_seed(self.config.seed, "torch"))
+        seed_random_states(self.config.seed)  # a resumed run gets their states back instead
         self.say("info", "run", f"run {self.run.name} starts in {self.run.path}")
         return 0
 
     def restore(self) -> int:
         """Load the newest whole checkpoint; returns the number of finished steps."""
-        clean_leftovers(self.run)
-        found = find_resumable(self.run)
-        for line in found.lines():
-            self.say("warning" if line.startswith("passed over") else "info", "resume", line)
-        set_aside(path for path, _ in found.passed_over)
-        step = 0
-        torch.manual_seed(stable_seed(self.config.seed, "torch"))
-        if found.checkpoint is not None:
-            step, self._bad_steps = load_run_state(
-                found.checkpoint.path, self.assembly.policies, self.updater
-            )
-        self.store.truncate_after(step)
+        step, self._bad_steps, saved = restore(
+            self.run, self.store, self.config, self.updater, self.say
+        )
+        self._saved = step if saved else None
         return step
 
     # Between steps ------------------------------------------------------------------------------
 
     def due(self, every: int, step: int) -> bool:
         """Whether a thing done every so many steps is due after ``step`` (the end is apart)."""
-        return every > 0 and step % every == 0 and step < self.config.train.steps
+        return every > 0 and step % every == 0 and 0 < step < self.config.train.steps
+
+    def milestone(self, step: int) -> None:
+        """Evaluate and save where that is due after ``step`` and not done yet.
+
+        A run that was stopped in the evaluation of its last step makes up for it first.
+        """
+        label = f"step {step}"
+        if self.due(self.config.eval.every, step) and not self.evaluated(label, step):
+            self.evaluate(label, "trained", step=step)
+            self._saved = None  # its score belongs into the checkpoint
+        if self.due(self.config.checkpoint.every, step):
+            self.checkpoint(step)
 
     def heard(self, messages: int) -> None:
         """A turn of the rollout was spoken: count it, and give way to a stop signal."""
@@ -111,7 +108,7 @@ class Session:
         self.give_way()
 
     def fitting(
-        self, problems: Sequence[Problem], seats: Sequence[int]
+        self, problems: Sequence[Problem], seats: Sequence[int], step: int
     ) -> tuple[list[Problem], list[int]]:
         """Problems whose question fits the context windows; the others are counted in the log."""
         kept = self.assembly.fitting(problems, seats)
@@ -121,6 +118,7 @@ class Session:
                 "context",
                 f"{len(problems) - len(kept[0])} questions left out: too long for the context "
                 "window (discussion.max_context)",
+                step,
             )
         return kept
 
@@ -179,39 +177,53 @@ class Session:
         self,
         step: int,
         discussions: Sequence[Discussion],
+        keys: Sequence[int],
         result: UpdateResult,
         seconds: Mapping[str, float],
     ) -> None:
-        """Warn about sampler mismatch, count steps that were not finite, note store time."""
+        """Warn about sampler mismatch, count steps that were not finite, note store time.
+
+        ``keys`` are the ids of the discussions in the store.  Raises TrainingError, after saving,
+        when too many steps in a row were not finite.
+        """
+        self._saved = None
         self.store.write_metrics(step + 1, {"time/store": seconds["store"]})
         for line in mismatches(result.metrics, self.config.ppo.mismatch_warn):
-            self.say("warning", "mismatch", f"step {step + 1}: {line}")
+            self.say("warning", "mismatch", f"step {step + 1}: {line}", step + 1)
         if not result.bad:
             self._bad_steps = 0
             return
         self._bad_steps += 1
         named = ", ".join(
-            f"problem {discussions[d].problem.id} turn {t + 1} {self.names[a]}"
+            f"discussion {keys[d]} (problem {discussions[d].problem.id}) turn {t + 1} "
+            f"{self.names[a]}"
             for d, t, a in result.bad[:5]
         )
         more = f" and {len(result.bad) - 5} more" if len(result.bad) > 5 else ""
         self.say(
             "error",
             "not finite",
-            f"step {step + 1}: loss or reward not finite, update not applied: {named}{more}",
+            f"step {step + 1}: loss, gradient, reward or log-probability not finite, update not "
+            f"applied: {named}{more}",
+            step + 1,
         )
         if self._bad_steps >= self.config.ppo.max_bad_steps:
+            self.checkpoint(step + 1)  # none of these steps changed anything
             raise TrainingError(
-                f"{self._bad_steps} steps in a row were not finite; lower ppo.lr and go on from "
-                f"the last checkpoint with: maporl resume {self.run.name}"
+                f"{self._bad_steps} steps in a row were not finite (ppo.max_bad_steps); saved as "
+                "it was before them: see log.txt, then start a new run with a lower ppo.lr, or "
+                f"try on with: maporl resume {self.run.name}"
             )
 
     # Measuring and saving -----------------------------------------------------------------------
 
-    def evaluated(self, label: str) -> bool:
+    def evaluated(self, label: str, step: int) -> bool:
         """Whether the run holds this evaluation of its own already (it was resumed)."""
         with StoreReader(self.run) as reader:
-            return any(e.origin == "run" and e.summary.label == label for e in reader.evaluations())
+            return any(
+                (e.origin, e.summary.label, e.step) == ("run", label, step)
+                for e in reader.evaluations()
+            )
 
     def _beat(self) -> None:
         self._lock.beat()
@@ -222,7 +234,7 @@ class Session:
         if self.config.eval.questions == 0:
             return None
         asked = held_out(self.assembly, self.config.eval.questions)
-        problems, _ = self.fitting(asked, range(len(asked)))
+        problems, _ = self.fitting(asked, range(len(asked)), step)
         summary, discussions = evaluate(
             self.assembly,
             problems,
@@ -245,29 +257,19 @@ class Session:
         return summary
 
     def checkpoint(self, step: int) -> None:
-        """Save everything a resumed run needs after ``step`` finished steps."""
+        """Save everything a resumed run needs after ``step`` finished steps, unless it is saved."""
+        if self._saved == step:
+            return
         self.progress.stage(f"saving checkpoint {step}")
-        with write_checkpoint(
-            self.run, step, keep=self.config.checkpoint.keep, score=self._score(step)
-        ) as folder:
-            save_run_state(folder, self.assembly.policies, self.updater, step, self._bad_steps)
-        self.say("info", "checkpoint", f"saved step {step}")
-
-    def _score(self, step: int) -> float | None:
-        """What "best" means: last-turn accuracy of the evaluation at this very step, if any."""
-        with StoreReader(self.run) as reader:
-            scores = [
-                evaluation.summary.accuracy_T[-1].mean
-                for evaluation in reader.evaluations()
-                if evaluation.origin == "run"
-                and evaluation.step == step
-                and evaluation.summary.policy_state != "base"
-            ]
-        return scores[-1] if scores and math.isfinite(scores[-1]) else None
+        save(self.run, self.store, self.config, self.updater, step, self._bad_steps)
+        self._saved = step
+        self.say("info", "checkpoint", f"saved step {step}", step)
 
     def finish(self, step: int) -> PairedGain | None:
         """Evaluate after training, save the last checkpoint and ``final/``, compare."""
-        self.evaluate("after", "trained", step=step)
+        if not self.evaluated("after", step):
+            self.evaluate("after", "trained", step=step)
+            self._saved = None  # its score belongs into the checkpoint
         self.checkpoint(step)
         with atomic_folder(self.run.final, {"step": step}) as folder:
             save_policies(folder, self.assembly.policies)
@@ -281,19 +283,23 @@ class Session:
         self.say("info", "run", f"finished {step} steps; adapters are in {self.run.final}")
         return gain
 
-    def say(self, level: str, kind: str, text: str) -> None:
-        """One line to the store, the log and whoever watches."""
-        self.store.event(level, kind, text)  # type: ignore[arg-type]
+    def say(self, level: str, kind: str, text: str, step: int | None = None) -> None:
+        """One line to the store, the log and whoever watches; about a ``step``, if it is."""
+        self.store.event(level, kind, text, step)  # type: ignore[arg-type]
         self.progress.log(level, text)
 
 
 @contextmanager
-def open_session(config: RunConfig, run: RunDir, progress: Progress) -> Iterator[Session]:
+def open_session(
+    config: RunConfig, run: RunDir, progress: Progress, stop: StopFlag | None = None
+) -> Iterator[Session]:
     """Lock the run, open its store, hear signals; on failure write down why.
 
-    Raises StoreError when another process trains this run.
+    ``stop``: the flag of handlers that are installed already.  Until ``attach`` a signal raises
+    Interrupted at once.  Raises StoreError when another process trains this run.
     """
-    with run.lock() as lock, StoreWriter(run) as store, stop_signals() as stop:
+    hear = stop_signals() if stop is None else nullcontext(stop)
+    with run.lock() as lock, StoreWriter(run) as store, hear as stop:
         store.expire_requests("the trainer this was meant for had ended")
         store.set_meta(
             {"steps": str(config.train.steps), "task": config.task.name, "algorithm": "MAPPO"}
@@ -301,21 +307,24 @@ def open_session(config: RunConfig, run: RunDir, progress: Progress) -> Iterator
         store.set_state("running")
         session = Session(config, run, store, lock, stop, progress)
         try:
+            stop.begin_loading()
             yield session
-        except Interrupted:
+        except Interrupted as error:
+            if stop.loading:
+                _note_end(store, "interrupted", str(error), "info")
             raise
         except KeyboardInterrupt:
-            _note_failure(store, "interrupted", "interrupted before saving")
+            _note_end(store, "interrupted", "interrupted before saving")
             raise
         except Exception as error:
-            _note_failure(store, "failed", str(error) or type(error).__name__)
+            _note_end(store, "failed", str(error) or type(error).__name__)
             raise
 
 
-def _note_failure(store: StoreWriter, state: str, reason: str) -> None:
+def _note_end(store: StoreWriter, state: str, reason: str, level: Level = "error") -> None:
     """Say in the store why the run ended, unless the store itself is what failed."""
     try:
         store.set_state(state, reason)
-        store.event("error", "run", reason)
+        store.event(level, "run", reason)
     except (MaporlError, StoreError):
         return

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from maporl_core.assembly import Assembly, assemble
 from maporl_core.config import RunConfig
+from maporl_core.control import StopFlag
 from maporl_core.metrics import step_metrics
 from maporl_core.offline import offline
 from maporl_core.packing import pack
@@ -41,30 +42,35 @@ class TrainResult:
 
 
 def train(
-    config: RunConfig, run: RunDir, progress: Progress, *, resume: bool = False
+    config: RunConfig,
+    run: RunDir,
+    progress: Progress,
+    *,
+    resume: bool = False,
+    stop: StopFlag | None = None,
 ) -> TrainResult:
     """Co-train from the start, or from the newest whole checkpoint when ``resume`` is set.
 
+    ``stop``: the flag of signal handlers that are installed already; without it train installs
+    its own.
     Raises Interrupted after saving when asked to stop, TrainingError when losses are not finite,
     and the errors of data, models and store as they come; what was stored before stays whole.
     """
-    with open_session(config, run, progress) as session, ExitStack() as after_loading:
+    with open_session(config, run, progress, stop) as session, ExitStack() as after_loading:
         assembly = assemble(config, progress)
         after_loading.enter_context(offline())
         updater = Updater(assembly.policies, config)
         session.attach(assembly, updater)
         done = session.restore() if resume else session.begin()
         try:
-            if done == 0 and not session.evaluated("before"):
+            if done == 0 and not session.evaluated("before", step=0):
                 session.evaluate("before", "base", step=0)
+            session.milestone(done)
             for step in range(done, config.train.steps):
                 session.obey(step)
                 one_step(session, assembly, updater, step)
                 done = step + 1
-                if session.due(config.eval.every, done):
-                    session.evaluate(f"step {done}", "trained", step=done)
-                if session.due(config.checkpoint.every, done):
-                    session.checkpoint(done)
+                session.milestone(done)
             session.obey(done)
             gain = session.finish(done)
         except Abandoned:  # a rollout or an evaluation was given up; ``done`` steps are whole
@@ -81,7 +87,8 @@ def one_step(session: Session, assembly: Assembly, updater: Updater, step: int) 
 
     progress.stage(f"step {step + 1}: rollout", count * agents * turns)
     problems = assembly.task.problems(config.task.train_split, step * count, count, config.seed)
-    problems, seats = session.fitting(problems, range(step * count, (step + 1) * count))
+    places = range(step * count, (step + 1) * count)
+    problems, seats = session.fitting(problems, places, step + 1)
     seed = stable_seed(config.seed, "rollout")
     rules = assembly.rules(seed, config.discussion.temperature, untrained=False)
     watch = Watch(session.store.live, step + 1, problems[0], session.names, turns, session.give_way)
@@ -109,7 +116,7 @@ def one_step(session: Session, assembly: Assembly, updater: Updater, step: int) 
     keys = session.store.write_step(step + 1, _paid(discussions, rewards, result), metrics)
     watch.end(discussions[0], rewards[0], keys[0])
     clock.lap("store")
-    session.after_update(step, discussions, result, clock.laps)
+    session.after_update(step, discussions, keys, result, clock.laps)
     progress.step_done(StepReport(step + 1, config.train.steps, metrics, clock.total))
 
 

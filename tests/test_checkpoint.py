@@ -114,12 +114,13 @@ def test_a_spoiled_checkpoint_is_passed_over_with_the_reason(
         checkpoint_at(run, 2)
 
 
-def test_when_none_is_whole_the_run_starts_over_and_says_so(tmp_path: Path) -> None:
+def test_when_there_is_none_or_none_is_whole_the_lines_say_which(tmp_path: Path) -> None:
     run = new_run(tmp_path)
+    assert find_resumable(run).lines() == ("no checkpoint yet: starting from step 0",)
     truncate(save(run, 1))
     found = find_resumable(run)
     assert found.checkpoint is None
-    assert found.lines()[-1] == "no usable checkpoint: starting from step 0"
+    assert found.lines()[-1] == "no checkpoint is whole"
 
 
 def test_a_checkpoint_is_asked_for_by_step(tmp_path: Path) -> None:

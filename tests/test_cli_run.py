@@ -15,6 +15,7 @@ from cli_samples import discussion, gain, report, summary
 from maporl_core.cli.main import main
 from maporl_core.config import RunConfig
 from maporl_core.config_load import load_config
+from maporl_core.control import StopFlag
 from maporl_core.errors import Interrupted, ModelError, TrainingError
 from maporl_core.progress import Progress
 from maporl_core.store.checkpoint import write_checkpoint
@@ -32,8 +33,9 @@ class Trainer:
         self.silent = False
 
     def __call__(
-        self, config: RunConfig, run: RunDir, progress: Progress, *, resume: bool = False
+        self, config: RunConfig, run: RunDir, progress: Progress, *, resume: bool, stop: StopFlag
     ) -> Any:
+        stop.end_loading()
         self.calls.append((config, run, resume))
         if not self.silent:
             self._tell(config, run, progress)

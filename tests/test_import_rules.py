@@ -28,7 +28,7 @@ LEAVES = {
     "padding": set(),
     "token_logprobs": set(),
     "progress": {"types"},
-    "control": set(),
+    "control": {"errors"},
     "pairing": {"types"},
 }
 """Contracts and small helpers: free for everyone, and importing nothing but what is named."""
@@ -64,6 +64,7 @@ STAGES = {
     "watch": {"discussion", "store"},
     "doctor": {"config_load", "pocket"},
     "run_state": {"adapter_files", "policy", "store", "update"},
+    "saving": {"config_load", "run_state", "store", "update"},
 }
 """Stages: beside the leaves and their own package, only what is named."""
 

@@ -357,19 +357,21 @@ def test_damaged_final_adapters_are_refused(tmp_path):
 
 
 def test_with_one_checkpoint_kept_a_damaged_one_does_not_push_out_the_new_ones(tmp_path):
-    config = small(train={"steps": 3}, eval={"questions": 0}, checkpoint={"every": 1, "keep": 1})
+    config = small(train={"steps": 3}, eval={"questions": 0}, checkpoint={"every": 1, "keep": 3})
     run = new_run(tmp_path, config)
     train(config, run, Silent())
-    (run.checkpoints / "step-000003" / "trainer.safetensors").write_bytes(b"")
+    for step in (2, 3):
+        (run.checkpoints / f"step-00000{step}" / "trainer.safetensors").write_bytes(b"")
+    config = small(train={"steps": 3}, eval={"questions": 0}, checkpoint={"every": 1, "keep": 1})
 
-    class StopAtOne(Silent):
+    class StopAtTwo(Silent):
         def step_done(self, report):
-            if report.step == 1:
+            if report.step == 2:
                 RequestWriter(run).add("stop")
 
     with pytest.raises(Interrupted):
-        train(config, run, StopAtOne(), resume=True)
-    assert [entry.step for entry in list_checkpoints(run)] == [1]
+        train(config, run, StopAtTwo(), resume=True)
+    assert [entry.step for entry in list_checkpoints(run)] == [2]
 
 
 def test_questions_too_long_for_the_window_are_left_out_and_counted(tmp_path):

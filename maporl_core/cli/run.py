@@ -1,7 +1,8 @@
 """``maporl run`` and ``maporl resume``: co-train, and say how far it is.
 
 In: a preset or file, or the name of a run.  Out: a trained run and its before/after table.
-Neighbours: ``train`` does the work; ``live`` and ``lines`` are the three ways to show it.
+Neighbours: ``train`` does the work; ``live`` and ``lines`` are the three ways to show it, and
+``lasting`` lets the run outlive whoever looks; ``control`` hears signals from the first moment on.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import typer
 
+from maporl_core.cli.lasting import LastingView, View
 from maporl_core.cli.lines import JsonLines, PlainLines
 from maporl_core.cli.live import MEASURES, LiveView
 from maporl_core.cli.shared import (
@@ -38,13 +40,12 @@ from maporl_core.config_load import (
     load_config,
     override_config,
 )
+from maporl_core.control import StopFlag, stop_signals
 from maporl_core.errors import ConfigError, Interrupted, MaporlError, StoreError
 from maporl_core.store.checkpoint import list_checkpoints
 from maporl_core.store.failures import store_errors
 from maporl_core.store.paths import RunDir, remove_run
 from maporl_core.store.reader import StoreReader
-
-View: TypeAlias = LiveView | PlainLines | JsonLines
 
 RUN_EXAMPLES = examples(
     ("maporl run", "the built-in agents, in minutes on a CPU"),
@@ -92,10 +93,11 @@ def run_command(
         if resume and existing.database.is_file():
             open_app(start_words("--resume", str(existing.path), changes, root))
         open_app(start_words("--start", source, changes, root, name))
-    if resume and existing.database.is_file():
-        _resume(existing, config, json)
-        return
-    _train(*_create(root, config, own_name), json, fresh=True)
+    with stop_signals() as stop:
+        if resume and existing.database.is_file():
+            _resume(existing, config, json, stop)
+        else:
+            _train(*_create(root, config, own_name), json, stop, fresh=True)
 
 
 def resume_command(
@@ -114,7 +116,8 @@ def resume_command(
     if tui:
         need_terminal(json)
         open_app(start_words("--resume", str(found.path), overrides or (), found.path.parent))
-    _resume(found, override_config(stored_config(found), overrides or ()), json)
+    with stop_signals() as stop:
+        _resume(found, override_config(stored_config(found), overrides or ()), json, stop)
 
 
 def _create(root: Path, config: RunConfig, own_name: bool) -> tuple[RunDir, RunConfig]:
@@ -131,7 +134,7 @@ def _create(root: Path, config: RunConfig, own_name: bool) -> tuple[RunDir, RunC
                 raise
 
 
-def _resume(run: RunDir, config: RunConfig, json: bool) -> None:
+def _resume(run: RunDir, config: RunConfig, json: bool, stop: StopFlag) -> None:
     stored = stored_config(run)
     check_resumable(stored, config)
     done = max((entry.step for entry in list_checkpoints(run)), default=0)
@@ -156,26 +159,26 @@ def _resume(run: RunDir, config: RunConfig, json: bool) -> None:
             part = run.config.with_suffix(".toml.new")
             part.write_text(dump_toml(config), encoding="utf-8")
             part.replace(run.config)
-    _train(run, config, json, fresh=False)
+    _train(run, config, json, stop, fresh=False)
 
 
-def _train(run: RunDir, config: RunConfig, json: bool, fresh: bool) -> None:
-    view = _view(config, run, json)
+def _train(run: RunDir, config: RunConfig, json: bool, stop: StopFlag, fresh: bool) -> None:
+    shown = _view(config, run, json)
     if not fresh:
-        _recall(view.state, run)
+        _recall(shown.state, run)
+    view = LastingView(shown)
     with view, _told(view, run), _removed_if_it_never_began(run, fresh):
-        if isinstance(view, JsonLines):
-            view.emit("run", name=run.name, path=str(run.path), steps=config.train.steps)
+        stop.begin_loading()
+        view.emit("run", name=run.name, path=str(run.path), steps=config.train.steps)
         for warning in config_warnings(config):
             view.log("warning", warning)
         view.stage("loading libraries")
         from maporl_core.train import train
 
-        result = train(config, run, view, resume=not fresh)
-    if isinstance(view, JsonLines):
-        view.emit("done", run=run.name, state="finished", steps=result.steps, gain=result.gain)
-    else:
-        say("", *_what_next(run))
+        result = train(config, run, view, resume=not fresh, stop=stop)
+    view.emit("done", run=run.name, state="finished", steps=result.steps, gain=result.gain)
+    if not json:
+        view.show(say, "", *_what_next(run))
 
 
 def _view(config: RunConfig, run: RunDir, json: bool) -> View:
@@ -208,25 +211,22 @@ def _recall(state: RunState, run: RunDir) -> None:
 
 
 @contextmanager
-def _told(view: View, run: RunDir) -> Iterator[None]:
+def _told(view: LastingView, run: RunDir) -> Iterator[None]:
     """For machines, the end of a run that did not finish is an event too."""
     try:
         yield
     except MaporlError as error:
-        if isinstance(view, JsonLines):
-            state = "interrupted" if isinstance(error, Interrupted) else "failed"
-            view.emit(
-                "done", run=run.name, state=state, error=str(error), exit_code=error.exit_code
-            )
+        state = "interrupted" if isinstance(error, Interrupted) else "failed"
+        view.emit("done", run=run.name, state=state, error=str(error), exit_code=error.exit_code)
         raise
 
 
 @contextmanager
 def _removed_if_it_never_began(run: RunDir, fresh: bool) -> Iterator[None]:
-    """A new run whose data or models could not be loaded leaves no folder behind."""
+    """A new run that was stopped, or could not load its data or models, leaves no folder behind."""
     try:
         yield
-    except (Interrupted, StoreError):
+    except StoreError:
         raise
     except (MaporlError, KeyboardInterrupt):
         with suppress(StoreError):  # what went wrong first is what the user needs to read

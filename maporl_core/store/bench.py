@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -116,15 +116,18 @@ def build_store(
     return run
 
 
-def build_series(run: RunDir, steps: int, names: int = 24) -> None:
-    """Add ``steps`` steps of ``names`` metrics to a run, in large transactions."""
+_CHARTS = tuple(f"chart/{i}" for i in range(24))
+
+
+def build_series(run: RunDir, steps: int, names: Sequence[str] = _CHARTS) -> None:
+    """Add ``steps`` steps of the metrics ``names`` to a run, in large transactions."""
     dice = random.Random(1)
     connection = open_for_writing(run.database)
     try:
         for start in range(1, steps + 1, 1000):
             with transaction(connection):
                 for step in range(start, min(start + 1000, steps + 1)):
-                    values = {f"chart/{i}": dice.gauss(i, 1.0) for i in range(names)}
+                    values = {name: dice.gauss(i, 1.0) for i, name in enumerate(names)}
                     insert_metrics(connection, step, values, float(step))
     finally:
         connection.close()

@@ -53,8 +53,10 @@ class Resumable:
     def lines(self) -> tuple[str, ...]:
         """What to tell the user, one line per checkpoint."""
         skipped = tuple(f"passed over {path.name}: {why}" for path, why in self.passed_over)
+        if self.checkpoint is None and skipped:
+            return (*skipped, "no checkpoint is whole")
         if self.checkpoint is None:
-            return (*skipped, "no usable checkpoint: starting from step 0")
+            return ("no checkpoint yet: starting from step 0",)
         chosen = self.checkpoint.path.name
         return (*skipped, f"resuming from {chosen}: the newest that is whole")
 
@@ -144,7 +146,7 @@ def newest_adapters(run: RunDir) -> Checkpoint | None:
     step = -1 if isinstance(manifest, str) else int(manifest.get("step", -1))
     if found is not None and found.step > step:
         return found
-    why = verify(run.final)
+    why = verify(run.final, exact=False)  # people put notes beside adapters they hand on
     if why is not None:
         raise StoreError(f"{run.final} cannot be used: {why}; name a checkpoint instead")
     assert not isinstance(manifest, str)

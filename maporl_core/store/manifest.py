@@ -14,12 +14,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from maporl_core.plain_text import one_line
+
 MANIFEST = "manifest.json"
 MANIFEST_VERSION = 1
 
 
-def verify(folder: Path) -> str | None:
-    """None when every file is as the manifest says, else the first thing that is wrong."""
+def verify(folder: Path, *, exact: bool = True) -> str | None:
+    """None when the folder holds the files of its manifest, all as they were, and (``exact``) no
+    others; else the first thing that is wrong.
+    """
     manifest = read_manifest(folder)
     if isinstance(manifest, str):
         return manifest
@@ -32,6 +36,9 @@ def verify(folder: Path) -> str | None:
             size = path.stat().st_size
             if size != entry["size"]:
                 return f"{name} has {size} bytes instead of {entry['size']}"
+        extra = next((name for name in _others(folder) if name not in files), None)
+        if exact and extra is not None:
+            return f"{one_line(extra, 80)} does not belong to it"
         for name, entry in files.items():
             if _sha256(folder / name) != entry["sha256"]:
                 return f"{name} is not what was written (its hash differs)"
@@ -47,6 +54,8 @@ def read_manifest(folder: Path) -> dict[str, Any] | str:
     try:
         if not any(folder.iterdir()):
             return "it is empty"
+        if path.exists() and not path.is_file():  # reading a pipe would wait for ever
+            return f"its {MANIFEST} is not a file"
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return f"it has no {MANIFEST}"
@@ -79,6 +88,16 @@ def _well_formed(manifest: Any) -> bool:
         and ".." not in Path(name).parts
         for name, entry in manifest["files"].items()
     )
+
+
+def _others(folder: Path) -> list[str]:
+    """Everything in the folder but the manifest and its folders, by the manifest's names."""
+    return [
+        path.relative_to(folder).as_posix()
+        for path in sorted(folder.rglob("*"))
+        if path.is_symlink() or not path.is_dir()
+        if path != folder / MANIFEST
+    ]
 
 
 def write_manifest(folder: Path, notes: Mapping[str, Any]) -> None:

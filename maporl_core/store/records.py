@@ -128,13 +128,14 @@ class StoredDiscussion:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line of the run's story."""
+    """One line of the run's story; ``step``: the training step it is about, if it is about one."""
 
     id: int
     time: float
     level: str
     kind: str
     text: str
+    step: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

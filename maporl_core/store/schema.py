@@ -16,7 +16,7 @@ from pathlib import Path
 from maporl_core.errors import StoreError
 from maporl_core.types import REWARD_PARTS
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 APPLICATION_ID = 0x4D41504F  # "MAPO", at byte 68 of the file
 BUCKET_WIDTHS = (16, 256)
 """Steps per row of ``metric_buckets``: long series are drawn from these, not step by step."""
@@ -91,7 +91,7 @@ CREATE TABLE reward_parts(
 
 CREATE TABLE events(
   id INTEGER PRIMARY KEY, time REAL NOT NULL, level TEXT NOT NULL, kind TEXT NOT NULL,
-  text TEXT NOT NULL
+  text TEXT NOT NULL, step INTEGER
 );
 CREATE TABLE live_discussion(
   id INTEGER PRIMARY KEY CHECK (id = 1), version INTEGER NOT NULL, step INTEGER NOT NULL,
@@ -116,7 +116,12 @@ SEARCH = (
     "CREATE VIRTUAL TABLE search USING fts5(words, content='', tokenize='unicode61', prefix='3 4')"
 )
 
-MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {}
+
+def _name_steps_of_events(connection: sqlite3.Connection) -> None:
+    connection.execute("ALTER TABLE events ADD COLUMN step INTEGER")
+
+
+MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {1: _name_steps_of_events}
 """From version n to n + 1, each run inside one transaction."""
 
 

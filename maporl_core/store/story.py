@@ -19,10 +19,11 @@ def read_events(
 ) -> tuple[Event, ...]:
     """Events that pass ``where`` (SQL of this package's own); the last value is the limit."""
     rows = connection.execute(
-        f"SELECT id, time, level, kind, text FROM events WHERE {where} LIMIT ?", values
+        f"SELECT id, time, level, kind, text, step FROM events WHERE {where} LIMIT ?", values
     )
     return tuple(
-        Event(key, when, level, kind, get_text(text)) for key, when, level, kind, text in rows
+        Event(key, when, level, kind, get_text(text), step)
+        for key, when, level, kind, text, step in rows
     )
 
 

@@ -123,12 +123,14 @@ class StoreWriter:
     def truncate_after(self, step: int) -> int:
         """Forget everything the run stored after ``step``, before it goes on from there.
 
-        Evaluations made by commands and the events stay.  Returns how many steps went.
+        Evaluations made by commands stay, and so does every event that is not about one of these
+        steps.  Returns how many steps went.
         """
         with self._write() as connection:
             gone = delete_metrics(connection, step + 1)
             gone_too = delete_discussions(connection, "step > ? AND split = 'train'", (step,))
             gone_too += _delete_evaluations(connection, "step > ? AND origin = 'run'", (step,))
+            gone_too += connection.execute("DELETE FROM events WHERE step > ?", (step,)).rowcount
             if gone or gone_too:
                 _next_generation(connection)
         return gone
@@ -150,13 +152,16 @@ class StoreWriter:
                 [(key, put_text(value)) for key, value in facts.items()],
             )
 
-    def event(self, level: Level, kind: str, text: str) -> int:
-        """Add one line to the run's story, in the store and in log.txt; returns its id."""
+    def event(self, level: Level, kind: str, text: str, step: int | None = None) -> int:
+        """Add one line to the run's story, in the store and in log.txt; returns its id.
+
+        One about a ``step`` goes from the store when that step is taken back; log.txt keeps all.
+        """
         now = time.time()
         with self._write() as connection:
             cursor = connection.execute(
-                "INSERT INTO events VALUES (NULL, ?, ?, ?, ?)",
-                (now, level, kind, put_text(text)),
+                "INSERT INTO events(time, level, kind, text, step) VALUES (?, ?, ?, ?, ?)",
+                (now, level, kind, put_text(text), step),
             )
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
         line = f"{stamp} {level} {kind}: " + "\n    ".join(text.splitlines() or [""]) + "\n"
