@@ -8,11 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tui_samples import evaluation_of, held
+from tui_samples import demo_run, evaluation_of, held
 
 from maporl_core.errors import ConfigError
 from maporl_core.store.reader import Evaluation, Series
 from maporl_tui.braille import braille_cells
+from maporl_tui.chart_cost import chart_cost
 from maporl_tui.charts import ChartSpec, SeriesSpec, charts_of, letters
 from maporl_tui.curves import Look, picture, places, readings, smoothed
 from maporl_tui.screens.dashboard_export import chart_text, readings_text
@@ -262,3 +263,11 @@ def test_charts_are_exported_by_the_ending_of_the_name() -> None:
     assert '"metric": "loss"' in chart_text(Path("a.JSON"), "run", [CHART], series)
     with pytest.raises(ConfigError, match=r"\.csv, \.json or \.md"):
         chart_text(Path("a.txt"), "run", [CHART], series)
+
+
+def test_the_cost_of_charts_is_that_of_every_chart(tmp_path: Path) -> None:
+    cost = chart_cost(demo_run(tmp_path, questions=0))
+    assert cost.charts == 10
+    assert cost.curves > 20
+    assert cost.read > 0
+    assert cost.drawn > 0

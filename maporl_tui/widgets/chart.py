@@ -24,7 +24,7 @@ from textual_plot.plot_widget import LinePlot, ScatterPlot
 from maporl_tui.braille import braille_cells
 from maporl_tui.charts import TONES
 from maporl_tui.curves import Picture, Points, Reading
-from maporl_tui.text import amount, safe
+from maporl_tui.text import amount, one_line
 from maporl_tui.ticks import Ticks, log_ticks, step_ticks, value_ticks
 
 _MARK = "◆"
@@ -227,7 +227,9 @@ class Chart(Vertical):
     ) -> Content:
         width = self.size.width - 1
         begin = "" if crosshair is None else f"{_where(readings, crosshair)}  "
-        wide = [(r, f"{r.spec.key} {safe(r.spec.label)} {amount(r.value)}") for r in readings]
+        wide = [
+            (r, f"{r.spec.key} {one_line(r.spec.label, 24)} {amount(r.value)}") for r in readings
+        ]
         short = [(r, f"{r.spec.key} {amount(r.value)}") for r in readings]
         fits = len(begin) + sum(len(text) + 2 for _, text in wide) <= width
         pieces = wide if fits or self.has_class("-large") else short
