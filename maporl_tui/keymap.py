@@ -90,6 +90,10 @@ SCREENS: Mapping[str, tuple[Row, ...]] = {
     "launch": (
         ("save", "f2", "Save"),
         ("start", "f5", "Start"),
+        ("source", "f3", "From"),
+        ("reset", "f4", "Reset field"),
+        ("add", "f7", "Add a row"),
+        ("remove", "f8", "Remove the row"),
     ),
 }
 

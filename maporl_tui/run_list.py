@@ -26,7 +26,7 @@ from maporl_core.types import EvalSummary
 
 DATABASE = "run.db"
 SPARK_POINTS = 8
-BATCH_SECONDS = 0.25
+BATCH_SECONDS = 1.0
 """So often the list says how far it is while many runs are being read."""
 _WATCHED = ("running", "paused")
 _EVENTS = 6
