@@ -87,9 +87,10 @@ class MaporlApp(App[None]):
         "launch": LaunchScreen,
     }
 
-    view: reactive[RunView | None] = reactive(None)
-    selection: reactive[Selection | None] = reactive(None)
-    comparison: reactive[tuple[RunDir, RunDir] | None] = reactive(None)
+    # Screens draw what changed; without repaint=False every change would draw the whole terminal.
+    view: reactive[RunView | None] = reactive(None, repaint=False)
+    selection: reactive[Selection | None] = reactive(None, repaint=False)
+    comparison: reactive[tuple[RunDir, RunDir] | None] = reactive(None, repaint=False)
 
     def __init__(self, options: Options | None = None) -> None:
         self.options = options or Options()
