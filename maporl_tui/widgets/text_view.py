@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
@@ -64,6 +64,7 @@ class TextView(ScrollView, can_focus=True):
         self._rows: list[Row] = []
         self._more: Iterator[Row] | None = None
         self._width = 0
+        self._style = Style()
         self.show(text)
 
     @property
@@ -94,12 +95,17 @@ class TextView(ScrollView, can_focus=True):
         if self.scrollable_content_region.width != self._width:
             self._cut_anew()
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        # Once for all rows: it walks up the tree to blend backgrounds.
+        self._style = self.rich_style
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
         row = y + self.scroll_offset.y
         if self._more is not None and row + _AHEAD // 2 > len(self._rows):
             self._cut(row + _AHEAD)
         width = self.size.width
-        style = self.rich_style
+        style = self._style
         if row >= len(self._rows):
             return Strip.blank(width, style)
         strip = Strip(self._segments(*self._rows[row], style))
