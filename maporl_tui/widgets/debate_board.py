@@ -26,6 +26,8 @@ Place = tuple[int, int]
 Marks = Mapping[Place, Sequence[Mark]]
 WIDE = 120
 _NARROWEST = 30  # cells of a column before the board scrolls sideways
+_ROWS = 6  # least rows of a message
+_LOW_ROWS = 4  # rows of the other turns where only one agent's messages fit: frame and head
 
 
 class _TurnRow(Horizontal):
@@ -62,10 +64,6 @@ class DebateBoard(Vertical):
     _AgentTab { width: auto; padding: 0 1; color: $text-muted; }
     _AgentTab.-present { background: $primary; color: $on-color; text-style: bold; }
     _TurnRow { height: 1fr; min-height: 7; }
-    DebateBoard.-tabbed _TurnRow { height: 4; min-height: 4; }
-    DebateBoard.-tabbed _TurnRow.-present { height: 1fr; min-height: 6; }
-    DebateBoard.-tabbed MessagePane { display: none; }
-    DebateBoard.-tabbed MessagePane.-column { display: block; }
     """
 
     class Moved(Message):
@@ -82,6 +80,7 @@ class DebateBoard(Vertical):
         self._rows: list[_TurnRow] = []
         self._panes: list[list[MessagePane]] = []
         self._names: list[_AgentTab] = []
+        self._fitted: dict[int, tuple[str | int, int]] = {}
         self._debate: Debate | None = None
         self.place: Place = (0, 0)
 
@@ -96,8 +95,6 @@ class DebateBoard(Vertical):
         for said_A, pane_A in zip(debate.rows_TA, self._panes, strict=False):
             for said, pane in zip(said_A, pane_A, strict=True):
                 pane.show(said, marks.get((said.turn, said.agent), ()))
-        for turn, row in enumerate(self._rows):
-            row.display = turn < debate.turns
         self._name_tabs()
         self.go(place)
 
@@ -106,14 +103,9 @@ class DebateBoard(Vertical):
         if self._debate is None or self._debate.said(*place) is None:
             return
         self.place = place
-        turn, agent = place
-        for t, (row, pane_A) in enumerate(zip(self._rows, self._panes, strict=True)):
-            row.set_class(t == turn, "-present")
-            for a, pane in enumerate(pane_A):
-                pane.set_class(place == (t, a), "-present")
-                pane.set_class(a == agent, "-column")
+        self._fit()
         for tab in self._names:
-            tab.set_class(tab.agent == agent, "-present")
+            tab.set_class(tab.agent == place[1], "-present")
 
     def pane(self, place: Place) -> MessagePane | None:
         """The pane of one message."""
@@ -131,7 +123,7 @@ class DebateBoard(Vertical):
 
     def on_resize(self) -> None:
         self.set_class(self.app.size.width < WIDE, "-tabbed")
-        self._fit_width()
+        self._fit()
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         for node in event.widget.ancestors_with_self:
@@ -151,6 +143,7 @@ class DebateBoard(Vertical):
             self._messages.remove_children()
             self._tabs.remove_children()
             self._rows, self._panes, self._names = [], [], []
+            self._fitted.clear()
         if not self._names:
             self._names = [_AgentTab(agent) for agent in range(agents)]
             self._tabs.mount(*self._names)
@@ -163,12 +156,29 @@ class DebateBoard(Vertical):
             fresh.append(row)
         if fresh:
             self._messages.mount(*fresh)
-            self._fit_width()
 
-    def _fit_width(self) -> None:
-        tabbed = self.has_class("-tabbed")
-        for row, panes in zip(self._rows, self._panes, strict=True):
-            row.styles.min_width = 0 if tabbed else _NARROWEST * len(panes)
+    def _fit(self) -> None:
+        """Which columns and rows are shown, and how large.
+
+        Inline styles: a class on a row would make every widget in it look up its rules again.
+        """
+        turns = 0 if self._debate is None else self._debate.turns
+        present, column = self.place
+        for turn, (row, panes) in enumerate(zip(self._rows, self._panes, strict=True)):
+            row.display = turn < turns
+            large = not self._tabbed or turn == present
+            height, least = ("1fr", _ROWS) if large else (_LOW_ROWS, _LOW_ROWS)
+            width = 0 if self._tabbed else _NARROWEST * len(panes)
+            if self._fitted.get(turn) != (height, width):
+                self._fitted[turn] = (height, width)
+                row.styles.height, row.styles.min_height = height, least
+                row.styles.min_width = width
+            for agent, pane in enumerate(panes):
+                pane.display = not self._tabbed or agent == column
+
+    @property
+    def _tabbed(self) -> bool:
+        return self.app.size.width < WIDE
 
     def _name_tabs(self) -> None:
         debate = self._debate

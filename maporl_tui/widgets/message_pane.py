@@ -60,8 +60,7 @@ class MessagePane(Vertical):
     ALLOW_MAXIMIZE = True
     DEFAULT_CSS = """
     MessagePane { border: round $surface-lighten-2; height: 1fr; width: 1fr; }
-    MessagePane:focus-within { border: round $primary; }
-    MessagePane.-present { border: heavy $primary; }
+    MessagePane:focus-within { border: heavy $primary; }
     MessagePane > .message-head { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
     MessagePane > .message-note { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
     MessagePane > .message-note.-empty { display: none; }
