@@ -31,7 +31,7 @@ from maporl_core.store.writer import StoreWriter
 from maporl_core.types import Discussion
 from maporl_tui.app import MaporlApp, Options, Selection
 from maporl_tui.screens import rewards_run
-from maporl_tui.screens.dialogs import Ask
+from maporl_tui.screens.dialogs import Ask, Keys
 from maporl_tui.screens.rewards_run import RunPane
 from maporl_tui.screens.rewards_table import PARTS, PartsTable
 from maporl_tui.screens.rewards_why import WhyList
@@ -171,6 +171,21 @@ async def test_c_goes_through_all_parts_and_comes_back(tmp_path: Path) -> None:
             assert shown(app, f"part: {part} ")
             assert shown(app, f"{part} mean ")
         assert shown(app, "▸total")
+
+
+async def test_the_help_names_every_key_whatever_pane_has_the_focus(tmp_path: Path) -> None:
+    run = demo_run(tmp_path, steps=1, problems=1, questions=0)
+    async with run_app(options(run), (120, 50)) as (app, pilot):
+        await ready(app, pilot)
+        for _ in range(3):
+            await pilot.press("question_mark")
+            await until(pilot, lambda: isinstance(app.screen, Keys))
+            text = screen_text(app)
+            for name in ("part", "to_debate", "previous_debate", "next_debate"):
+                assert f"rewards.{name}" in text
+            for name in ("follow", "copy", "export", "back", "maximise"):
+                assert f"common.{name}" in text
+            await pilot.press("escape", "tab")
 
 
 async def test_y_copies_the_arithmetic_as_plain_text(tmp_path: Path) -> None:

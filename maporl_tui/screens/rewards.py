@@ -156,6 +156,7 @@ class RewardsScreen(RunScreen):
     def _say_problem(self, problem: str) -> None:
         """A debate that cannot be read: beside the one that is shown, or in its place."""
         if self._debate is None and self.is_attached:
+            self._asked = None  # the next news may find it readable again
             self._say_nothing(f"{one_line(problem)}\n\nPress f for the newest debate of training.")
         else:
             self.maporl.say_problem(problem)
