@@ -152,8 +152,11 @@ def _read_config(folder: Path) -> dict[str, Any]:
     if not isinstance(config, dict) or config.get("peft_type") != "LORA":
         raise ModelError(f"{path}: not a LoRA adapter; only peft_type LORA can be read")
     alpha = config.get("lora_alpha")
-    number = isinstance(alpha, int | float) and not isinstance(alpha, bool)
-    if not number or not 0 < alpha <= _MAX_ALPHA:  # NaN is in no interval
+    if (
+        not isinstance(alpha, int | float)
+        or isinstance(alpha, bool)
+        or not 0 < alpha <= _MAX_ALPHA  # NaN lies in no interval
+    ):
         raise ModelError(
             f"{path}: lora_alpha is {_shown(alpha)}; it must be a number above 0 and at most "
             f"{_MAX_ALPHA:,}"

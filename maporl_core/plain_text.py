@@ -15,7 +15,7 @@ _ESCAPES = re.compile(
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
     r"|\x1b[ -/]*[0-~]"  # other two-character escapes
 )
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u206f]")
 _LINE_ENDS = re.compile(r"\r\n|[\u2028\u2029]")
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 

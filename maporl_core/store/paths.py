@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Self
 
 from maporl_core.errors import ConfigError, StoreError
+from maporl_core.plain_text import one_line
 from maporl_core.store.database import create_database, is_store
 from maporl_core.store.failures import store_errors
 from maporl_core.store.lock import RunLock
+from maporl_core.user_paths import is_file, user_path
 
 DATABASE = "run.db"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -116,11 +118,11 @@ class RunDir:
 
         Raises ConfigError for an unknown one, with the nearest name that exists.
         """
-        for path in (root / text, Path(text).expanduser()):
-            if text and (path / DATABASE).is_file():
+        for path in (root / text, user_path(text)):
+            if text and is_file(path / DATABASE):
                 return cls(path)
-        path = Path(text).expanduser()
-        if text and path.name == DATABASE and path.is_file():
+        path = user_path(text)
+        if text and path.name == DATABASE and is_file(path):
             return cls(path.parent)
         names = [run.name for run in runs_below(root)]
         near = difflib.get_close_matches(text, names, n=1)
@@ -130,7 +132,7 @@ class RunDir:
             hint = "see `maporl runs list`"
         else:
             hint = "it holds no runs yet; start one with `maporl run`"
-        raise ConfigError(f"no run {text!r} in {root}: {hint}")
+        raise ConfigError(f"no run {one_line(text, 80)!r} in {root}: {hint}")
 
 
 def check_name(name: str) -> None:
