@@ -189,7 +189,7 @@ async def test_a_dead_run_shows_its_last_words_and_what_to_do(
     tmp_path: Path, size: tuple[int, int]
 ) -> None:
     run = demo_run(tmp_path, state="running")
-    (run.path / "log.txt").write_text("one\ntwo\nRuntimeError: [/red] \x1b[31mno luck\n")
+    (run.path / "log.txt").write_text(f"one\n{'two ' * 99}\nRuntimeError: [/red] \x1b[31mno luck\n")
     async with run_app(Options(tmp_path, run), size=size) as (app, pilot):
         await until(pilot, lambda: shown(app, "died after step 6 of 6"))
         assert f"maporlresume{run.path}" in "".join(screen_text(app).split())

@@ -6,6 +6,7 @@ Neighbours: ``dashboard_charts`` (the charts and their keys), ``dashboard_facts`
 
 from __future__ import annotations
 
+from rich.cells import cell_len, set_cell_size
 from rich.table import Table
 from rich.text import Text
 from textual import work
@@ -30,7 +31,7 @@ from maporl_tui.widgets.chart_grid import ChartGrid
 from maporl_tui.widgets.log_view import LogView, whole_event
 from maporl_tui.widgets.meters import Meters
 
-_FEW_LINES, _MANY_LINES = 5, 12
+_FEW_LINES, _MANY_LINES = 4, 12
 """Lines above the charts on a small and on a large screen."""
 _DIRECTIONS = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}
 
@@ -85,15 +86,17 @@ class DashboardScreen(RunScreen):
 
     def _show_notice(self) -> None:
         found = notice(self.view)
-        few = self.size.height < 32
-        if (found, few) == self._notice:
+        few, width = self.size.height < 32, max(1, self.size.width - 2)
+        if (found, few, width) == self._notice:
             return
-        self._notice = (found, few)
+        self._notice = (found, few, width)
         place = self.query_one("#notice", Static)
         place.display = found is not None
+        self.set_class(found is not None, "-noticed")
         if found is not None:
             place.set_class(found.kind == "trouble", "-trouble")
-            place.update(Content("\n".join(_fitting(found, _FEW_LINES if few else _MANY_LINES))))
+            lines = _fitting(found, _FEW_LINES if few else _MANY_LINES, width)
+            place.update(Content("\n".join(lines)))
 
     def _show_agents(self) -> None:
         view = self.view
@@ -191,9 +194,17 @@ class DashboardScreen(RunScreen):
             super().action_back()
 
 
-def _fitting(found: Notice, most: int) -> tuple[str, ...]:
-    """What happened and what to do, then as many of the last lines as there is room for."""
+def _fitting(found: Notice, most: int, width: int) -> list[str]:
+    """What happened and what to do, then as many of the last lines as there is room for.
+
+    A line of the log (they are indented) is cut to one row; what to do is shown whole.
+    """
     lines = found.lines
-    if len(lines) <= most:
-        return lines
-    return (*lines[:2], *lines[-(most - 2) :])
+    if len(lines) > most:
+        lines = (*lines[:2], *lines[-(most - 2) :])
+    return [
+        set_cell_size(line, width - 1) + "…"
+        if line.startswith("  ") and cell_len(line) > width
+        else line
+        for line in lines
+    ]

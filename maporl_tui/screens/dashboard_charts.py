@@ -24,7 +24,12 @@ from maporl_core.store.reader import Series
 from maporl_tui.charts import ChartSpec, charts_of
 from maporl_tui.curves import SMOOTHINGS, Look, Picture, picture, places, readings
 from maporl_tui.screens.dashboard_export import EXPORT_POINTS, chart_text, readings_text
-from maporl_tui.screens.dashboard_facts import TREND_POINTS, trend_metric, turns_of
+from maporl_tui.screens.dashboard_facts import (
+    TREND_POINTS,
+    agent_names,
+    trend_metric,
+    turns_of,
+)
 from maporl_tui.view import RunView
 from maporl_tui.widgets.chart_grid import ChartGrid
 
@@ -158,8 +163,7 @@ class ChartsPane(Vertical):
             return
         first, last = steps if self._end is not None else (None, None)
         turns = turns_of(view.metric_names)
-        agents = [agent.name for agent in view.config.agents] if view.config else []
-        trends = [trend_metric(agent, turns) for agent in agents]
+        trends = [trend_metric(agent, turns) for agent in agent_names(view)]
         try:
             found, followed = await client.ask(
                 lambda reader: (

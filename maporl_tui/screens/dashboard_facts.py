@@ -56,8 +56,7 @@ def agents_of(view: RunView, trends: Mapping[str, Series]) -> tuple[AgentFacts, 
     found = []
     rows: list[tuple[str, str, str, str | None, bool | None]]
     if config is None:
-        names = _names_in(view.metric_names)
-        rows = [(name, name, "", None, None) for name in names]
+        rows = [(name, name, "", None, None) for name in agent_names(view)]
     else:
         policies, trained = config.resolved_policies(), config.trained_policies()
         rows = [
@@ -90,11 +89,14 @@ def agents_of(view: RunView, trends: Mapping[str, Series]) -> tuple[AgentFacts, 
     return tuple(found)
 
 
-def _names_in(metrics: Sequence[str]) -> list[str]:
+def agent_names(view: RunView) -> list[str]:
+    """The agents in their order; without a readable config, those that metrics tell of."""
+    if view.config is not None:
+        return [agent.name for agent in view.config.agents]
     begin, end = "accuracy/", "/turn_1"
     return [
         name.removeprefix(begin).removesuffix(end)
-        for name in metrics
+        for name in view.metric_names
         if name.startswith(begin) and name.endswith(end) and name.count("/") == 2
     ]
 
