@@ -198,7 +198,7 @@ def test_a_decimated_series_keeps_means_and_extremes(tmp_path: Path, points: int
 
 def test_a_series_can_be_zoomed(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    build_series(run, 2000, names=1)
+    build_series(run, 2000, names=("chart/0",))
     with StoreReader(run) as reader:
         zoomed = reader.series("chart/0", 400, first=100, last=149)
         assert zoomed.steps == tuple(range(100, 150))

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import typer
 
 from maporl_core import __version__
-from maporl_core.cli import ask, config, debate, doctor, evaluate, pocket, run, runs, tui
+from maporl_core.cli import ask, bench, config, debate, doctor, evaluate, pocket, run, runs, tui
 from maporl_core.cli.shared import examples, show_help
 from maporl_core.cli.terminal import say, say_error
 from maporl_core.errors import Interrupted, MaporlError
@@ -44,6 +44,7 @@ app.command("debate", epilog=debate.EXAMPLES)(debate.debate_command)
 app.add_typer(runs.app, name="runs")
 app.add_typer(config.app, name="config")
 app.add_typer(pocket.app, name="pocket")
+app.add_typer(bench.app, name="bench")
 app.command("ask-worker", hidden=True)(ask.ask_command)
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor_command)
 app.command("tui", epilog=tui.EXAMPLES, context_settings=tui.PASSED_ON)(tui.tui_command)
