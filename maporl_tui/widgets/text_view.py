@@ -59,7 +59,7 @@ class TextView(ScrollView, can_focus=True):
 
     def __init__(self, text: str = "", *, id: str | None = None, classes: str | None = None):
         super().__init__(id=id, classes=classes)
-        self._text = ""
+        self._given = self._text = ""
         self._marks: tuple[Mark, ...] = ()
         self._rows: list[Row] = []
         self._more: Iterator[Row] | None = None
@@ -74,7 +74,10 @@ class TextView(ScrollView, can_focus=True):
 
     def show(self, text: str, marks: Sequence[Mark] = ()) -> None:
         """Show another text; the scroll position is kept where the new text begins like the old."""
-        text = safe(text)
+        if text == self._given:  # cleaning megabytes takes a second
+            text = self._text
+        else:
+            self._given, text = text, safe(text)
         grown = text.startswith(self._text)
         if text == self._text and tuple(marks) == self._marks:
             return
