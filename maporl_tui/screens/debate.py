@@ -162,16 +162,6 @@ class DebateScreen(DebateShowing):
             self._count(feed, view)
             self._say_state()
 
-    @work(exclusive=True, group="show")
-    async def _find_nearest(self, feed: Feed) -> None:
-        try:
-            found = await feed.nearest(self._pane.debate)
-        except MaporlError as error:
-            self.maporl.say_problem(str(error))
-            return
-        if feed is self._feed:
-            self._show_found(found, only=True)
-
     def action_back(self) -> None:
         """Undo the last narrowing: a maximised pane, the filter, then the screen before."""
         feed = self._feed

@@ -66,8 +66,7 @@ class DebateShowing(RunScreen):
             self._feed = feed = Feed(client.ask, view)
             self._say_nothing(f"reading {view.name} …")
         if feed.taken_back(view) and self._pane.debate is not None and not feed.follow:
-            shown = self._pane.debate.key
-            self._fetch(Load(shown) if shown is not None else Newest(()))
+            self._find_nearest(feed)
         chosen = self.maporl.selection
         if chosen is not None and chosen != self._own_selection:
             self._own_selection, feed.follow = chosen, False
@@ -93,6 +92,16 @@ class DebateShowing(RunScreen):
                 return
             if feed is self._feed:
                 self._show_found(found, isinstance(want, Newest), place)
+
+    @work(exclusive=True, group="show")
+    async def _find_nearest(self, feed: Feed) -> None:
+        try:
+            found = await feed.nearest(self._pane.debate)
+        except MaporlError as error:
+            self.maporl.say_problem(str(error))
+            return
+        if feed is self._feed:
+            self._show_found(found, only=True)
 
     def _show_found(
         self, found: StoredDiscussion | None, only: bool = False, place: Place | None = None
