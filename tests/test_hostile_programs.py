@@ -63,7 +63,7 @@ HARMFUL = (
     "def g(): return g()\nreturn g()",
     "class A: pass\nreturn 1",
     "try:\n    return 1 / 0\nfinally:\n    import os",
-    "with open('/tmp/x', 'w') as f: return 1",
+    "with open('x', 'w') as f: return 1",
     "global x\nx = 1\nreturn x",
     "del math\nreturn 1",
     "assert False, exit()\nreturn 1",
