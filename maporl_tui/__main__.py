@@ -19,7 +19,7 @@ from maporl_core import __version__
 from maporl_core.errors import ConfigError, MaporlError
 from maporl_core.plain_text import printable
 from maporl_core.store.reader import RunDir
-from maporl_tui.launcher import Trainer, resume_order, run_order, start_and_wait
+from maporl_tui.launcher import Order, resume_order, run_order, start_and_wait
 
 DEFAULT_ROOT = Path("runs")
 EXAMPLES = (
@@ -119,22 +119,20 @@ def start(
 
     if screen is not None and screen not in MaporlApp.SCREENS:
         raise ConfigError(f"no screen {screen!r}: one of {', '.join(MaporlApp.SCREENS)}")
+    order = _order(run, begin, resume, changes or [], root, name, readonly)
+    folder, found = _find(root, run) if order is None else (order.run.path.parent, order.run)
     if not sys.stdout.isatty() or not sys.stdin.isatty():
         raise ConfigError(
             "maporl-tui needs a terminal; without one use: maporl runs list, maporl runs show RUN"
         )
-    trainer = _begin(run, begin, resume, changes or [], root, name, readonly)
-    if trainer is None:
-        folder, found = _find(root, run)
-    else:
-        folder, found = trainer.order.run.path.parent, trainer.order.run
+    trainer = None if order is None else start_and_wait(order, _say)
     app = MaporlApp(Options(folder, found, screen, readonly, theme, refresh, trainer))
     app.run(mouse=mouse)
     if app.return_code:
         raise typer.Exit(app.return_code)
 
 
-def _begin(
+def _order(
     run: str | None,
     begin: str | None,
     resume: str | None,
@@ -142,8 +140,8 @@ def _begin(
     root: Path,
     name: str | None,
     readonly: bool,
-) -> Trainer | None:
-    """The trainer that the command line asks for, its run already there; None without one."""
+) -> Order | None:
+    """The run that the command line wants trained; None without one.  Raises ConfigError."""
     if begin is None and resume is None:
         if changes or name is not None:
             raise ConfigError("--set and --name go with --start, --set with --resume")
@@ -153,10 +151,8 @@ def _begin(
     if readonly:
         raise ConfigError("--readonly changes nothing, so it starts no run: leave one of them out")
     if begin is not None:
-        order = run_order(begin, changes, root, name)
-    elif resume is not None:
-        order = resume_order(resume, changes, root)
-    return start_and_wait(order, _say)
+        return run_order(begin, changes, root, name)
+    return resume_order(resume or "", changes, root)
 
 
 def _say(line: str) -> None:
@@ -167,9 +163,9 @@ def _find(root: Path, text: str | None) -> tuple[Path, RunDir | None]:
     """The folder of runs and the run that one word means.  Raises ConfigError."""
     if text is None:
         return root, None
-    path = Path(os.path.expanduser(text))  # noqa: PTH111 - the method of Path raises
-    is_folder = bool(text) and os.path.isdir(path)  # noqa: PTH112 - so does this one
-    if is_folder and not RunDir(path).database.is_file() and not (root / text).is_dir():
+    path = Path(os.path.expanduser(text))  # noqa: PTH111 - the methods of Path may raise
+    named = any(os.path.isfile(RunDir(p).database) for p in (root / text, path))  # noqa: PTH113
+    if text and not named and os.path.isdir(path):  # noqa: PTH112
         return path, None
     found = RunDir.find(root, text)
     return found.path.parent, found
