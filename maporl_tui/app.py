@@ -7,9 +7,7 @@ Neighbours: ``client`` reads the run, ``view`` is what is known of it, ``screens
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +23,7 @@ from maporl_tui import keymap
 from maporl_tui.client import StoreClient
 from maporl_tui.files import write_export
 from maporl_tui.launcher import Trainer
+from maporl_tui.leaving import leave_on_signals
 from maporl_tui.screens.base import RunScreen
 from maporl_tui.screens.compare import CompareScreen
 from maporl_tui.screens.dashboard import DashboardScreen
@@ -112,9 +111,7 @@ class MaporlApp(App[None]):
         self.set_keymap(self.settings.keys)
         for line in lines:
             self.notify(one_line(line), severity="warning", timeout=10, markup=False)
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            with suppress(NotImplementedError, RuntimeError, ValueError):
-                asyncio.get_running_loop().add_signal_handler(number, self.exit)
+        leave_on_signals(self)
         self.theme_changed_signal.subscribe(self, lambda _: self._theme_chosen())
         self.set_interval(1.0, self._follow_theme_file)
         first = self.options.screen or ("dashboard" if self.options.run else "runs")
