@@ -272,10 +272,10 @@ async def test_another_theme_draws_the_curves_in_its_colours(tmp_path: Path) -> 
         await until(pilot, lambda: shown(app, "KL to the base"))
         before = grid(app).style_of(1)
         _, chart = grid(app).placed()[0]
-        await until(pilot, lambda: before in str(chart._drawn))
+        await until(pilot, lambda: before in str(chart._drawn), 30)
         app.theme = "textual-light"
-        await until(pilot, lambda: grid(app).style_of(1) != before)
-        await until(pilot, lambda: grid(app).style_of(1) in str(chart._drawn))
+        await until(pilot, lambda: grid(app).style_of(1) != before, 30)
+        await until(pilot, lambda: grid(app).style_of(1) in str(chart._drawn), 30)
 
 
 async def test_a_click_chooses_a_chart(tmp_path: Path) -> None:
