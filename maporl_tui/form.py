@@ -73,7 +73,7 @@ class Form:
 
     def set(self, path: Path, value: Any) -> None:
         """Put a value there; None takes the key away."""
-        target = self.data
+        target: Any = self.data
         for part in path[:-1]:
             target = target[part] if isinstance(target, list) else target.setdefault(part, {})
         if value is None:

@@ -35,7 +35,7 @@ def takes(path: Sequence[str | int]) -> Takes:
     """What the key at a path takes."""
     optional = types.NoneType in typing.get_args(type_at(path))
     kinds = branches(type_at(path))
-    if list in map(typing.get_origin, kinds) or tuple in map(typing.get_origin, kinds):
+    if any(typing.get_origin(kind) in (list, tuple) for kind in kinds):
         return Takes("list", optional)
     if any(typing.get_origin(kind) is Literal for kind in kinds):
         choices = tuple(str(choice) for choice in typing.get_args(kinds[0]))
