@@ -17,10 +17,10 @@ from textual.app import ComposeResult
 from textual.containers import Container
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Footer
 
 from maporl_tui.keymap import COMMON, SCREENS, bindings
 from maporl_tui.view import RunView
+from maporl_tui.widgets.key_line import KeyLine
 from maporl_tui.widgets.status_line import StatusLine
 from maporl_tui.widgets.tabs import ScreenTabs
 
@@ -74,7 +74,7 @@ class RunScreen(Screen[None]):
         with Container(id="body"):
             yield from self.compose_body()
         yield StatusLine()
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def compose_body(self) -> ComposeResult:
         """The widgets of the screen."""
