@@ -335,7 +335,7 @@ async def test_words_are_asked_for_marked_and_walked_through(tmp_path: Path) -> 
         await pilot.press(*"step", "colon", "x", "enter")
         await until(pilot, lambda: isinstance(app.screen, Ask) and shown(app, "write step:12"))
         await pilot.press(*["backspace"] * 6, *"apple", "enter")
-        await until(pilot, lambda: shown(app, "only “apple”: 2 pass · 1 hits here"))
+        await until(pilot, lambda: shown(app, "only “apple”: 2 pass · hits here: 1"))
         await pilot.press("n")
         await until(pilot, lambda: shown(app, "hit 1 of 1"))
         await pilot.press("n")

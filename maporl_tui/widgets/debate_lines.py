@@ -58,9 +58,9 @@ def marks_in(
             messages.setdefault(hit.place, []).append(mark)
     for row in debate.rows_TA:
         for said in row:
-            mark = answer_mark(said.text, said.answer) if said.is_over else None
-            if mark is not None:
-                messages.setdefault((said.turn, said.agent), []).append(mark)
+            answer = answer_mark(said.text, said.answer) if said.is_over else None
+            if answer is not None:
+                messages.setdefault((said.turn, said.agent), []).append(answer)
     return tuple(question), {place: tuple(marks) for place, marks in messages.items()}
 
 
@@ -107,7 +107,7 @@ def state_line(
             count = "1 passes"
         parts.append((f"only {filter_words}: {count}", "bold $warning" if passing == 0 else "bold"))
     if has_text:
-        at = f"hit {hit + 1} of {hits}" if hit is not None else f"{hits} hits here"
+        at = f"hit {hit + 1} of {hits}" if hit is not None else f"hits here: {hits}"
         parts.append((f"{at} (n N)", ""))
     live = being_written(view)
     if live is not None and (not follow or filter_words):
