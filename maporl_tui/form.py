@@ -75,7 +75,7 @@ class Form:
         """Put a value there; None takes the key away."""
         target: Any = self.data
         for part in path[:-1]:
-            target = target[part] if isinstance(target, list) else target.setdefault(part, {})
+            target = target[int(part)] if isinstance(target, list) else target.setdefault(part, {})
         if value is None:
             target.pop(path[-1], None)
         else:
