@@ -44,7 +44,8 @@ def conditions(summary: EvalSummary) -> str:
     )
 
 
-def _table(*columns: str) -> Table:
+def simple_table(*columns: str) -> Table:
+    """Words on the left, numbers on the right, no lines."""
     # No box: before, after and gain of three intervals each need every column of 80.
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold underline")
     for position, column in enumerate(columns):
@@ -54,7 +55,7 @@ def _table(*columns: str) -> Table:
 
 def gain_table(gain: PairedGain) -> RenderableType:
     """Before, after and the paired gain per turn; the majority vote of the last turn below."""
-    table = _table("accuracy", "before training", "after training", "gain in points")
+    table = simple_table("accuracy", "before training", "after training", "gain in points")
     before, after = gain.before, gain.after
     for turn, (old, new, plus) in enumerate(
         zip(before.accuracy_T, after.accuracy_T, gain.gain_T, strict=True), 1
@@ -82,7 +83,7 @@ def summary_table(summary: EvalSummary) -> RenderableType:
     """One evaluation: per turn accuracy, each agent's, vote, oracle and agreement."""
     wide = sum(max(6, len(name)) + 2 for name in summary.agents) <= 28
     agents = summary.agents if wide else ()
-    table = _table("turn", "accuracy", *agents, "vote", "oracle", "agree")
+    table = simple_table("turn", "accuracy", *agents, "vote", "oracle", "agree")
     for turn in range(len(summary.accuracy_T)):
         of_agents = summary.accuracy_TA[turn] if wide else ()
         table.add_row(
@@ -110,7 +111,7 @@ def transitions_table(summary: EvalSummary) -> RenderableType | None:
     known = [v for v in _VERDICTS if any(key.endswith(f"| {v}") for key in counts)]
     if not known:
         return None
-    table = _table("changes between turns", *known)
+    table = simple_table("changes between turns", *known)
     for change, word in _CHANGES:
         table.add_row(
             plain(f"{word} ({change})"),
