@@ -1,25 +1,30 @@
 """Two policies on the same questions: who changed, by how much, and whether it could be chance.
 
-In: correctness tables of two evaluations, by question.  Out: a ``Pairing``.  Pure: no store, no
-torch.  Neighbours: ``evaluate`` reports the gain of a run with it, ``maporl compare`` and the app's
+In: correctness tables of two evaluations, by question; summaries to choose two from.  Out: a
+``Pairing``; which two belong together, and in what they differ.  Pure: no store, no torch.
+Neighbours: ``evaluate`` reports the gain of a run with it, ``maporl compare`` and the app's
 Compare screen hold any two evaluations side by side.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maporl_core.types import Interval
+from maporl_core.types import EvalSummary, Interval
 
 RESAMPLES = 2_000
 """Bootstrap resamples over questions behind every 95% interval."""
 
 _CHUNK = 200_000  # questions drawn at once: bounds memory
+
+CONDITIONS = ("task", "split", "questions", "temperature", "seed")
+"""Two evaluations that agree in these differ by their policies alone."""
 
 Correct_TA = Sequence[Sequence[bool | None]]
 """Verdicts of one discussion, [T][A]; None where there is no gold answer."""
@@ -89,6 +94,83 @@ def pair(
     )
 
 
+class Asked(Protocol):
+    """One question of an evaluation and how it went."""
+
+    @property
+    def problem_id(self) -> str: ...
+    @property
+    def question(self) -> str: ...
+    @property
+    def correct_TA(self) -> Correct_TA: ...
+
+
+AskedT = TypeVar("AskedT", bound=Asked)
+
+
+def by_question(asked: Iterable[AskedT]) -> dict[str, AskedT]:
+    """Questions by id and text: an id alone may mean another question in other data."""
+    return {f"{one.problem_id}\n{one.question}": one for one in asked}
+
+
+def own_pair(stored: Sequence[EvalSummary]) -> tuple[int, int] | None:
+    """Places of "before" and "after" among the evaluations of one run, oldest first.
+
+    The run's own labels are preferred to other evaluations of untrained and trained agents; see
+    ``newest_pair``.  None when one of the two sorts is missing.
+    """
+    base = [i for i, one in enumerate(stored) if one.policy_state == "base"]
+    trained = [i for i, one in enumerate(stored) if one.policy_state != "base"]
+    labelled = (
+        [i for i in base if stored[i].label == "before"],
+        [i for i in trained if stored[i].label == "after"],
+    )
+    for befores, afters in (labelled, (base, trained)):
+        found = newest_pair([stored[i] for i in befores], [stored[i] for i in afters])
+        if found is not None:
+            return befores[found[0]], afters[found[1]]
+    return None
+
+
+def newest_pair(
+    befores: Sequence[EvalSummary], afters: Sequence[EvalSummary]
+) -> tuple[int, int] | None:
+    """Places of the newest two under the same conditions, else of the same task and split.
+
+    Both are oldest first; the newest ``after`` that has a partner wins.
+    """
+    for conditions in (CONDITIONS, ("task", "split")):
+        for late in reversed(range(len(afters))):
+            for early in reversed(range(len(befores))):
+                if _agree(befores[early], afters[late], conditions):
+                    return early, late
+    return None
+
+
+def differences(before: EvalSummary, after: EvalSummary) -> tuple[str, ...]:
+    """In what two evaluations differ beside their policies, such as "temperature 1 | 0"."""
+    found = [
+        f"{name} {_shown(before, name)} | {_shown(after, name)}"
+        for name in (*CONDITIONS, "agents")
+        if getattr(before, name) != getattr(after, name)
+    ]
+    turns = len(before.accuracy_T), len(after.accuracy_T)
+    if turns[0] != turns[1]:
+        found.append(f"turns {turns[0]} | {turns[1]}")
+    return tuple(found)
+
+
+def team_right(correct_TA: Correct_TA, turn: int = -1) -> bool | None:
+    """Whether more than half of the agents are right in a turn; None where that is unknown.
+
+    A discussion that ended early counts with its last turn in every later one.
+    """
+    if not _is_known(correct_TA):
+        return None
+    row = correct_TA[min(turn, len(correct_TA) - 1)]
+    return 2 * sum(map(bool, row)) > len(row)
+
+
 def accuracy_T(correct_TA: Correct_TA, turns: int) -> NDArray[np.float64]:
     """Mean correctness over agents per turn, [T]; NaN where unknown; early stops carried on."""
     rows = [correct_TA[min(t, len(correct_TA) - 1)] for t in range(turns)]
@@ -143,3 +225,14 @@ def _flips(before: NDArray[np.bool_], after: NDArray[np.bool_]) -> Flips:
 
 def _is_known(correct_TA: Correct_TA) -> bool:
     return bool(correct_TA) and all(c is not None for row in correct_TA for c in row)
+
+
+def _agree(a: EvalSummary, b: EvalSummary, names: Sequence[str]) -> bool:
+    return all(getattr(a, name) == getattr(b, name) for name in names)
+
+
+def _shown(summary: EvalSummary, name: str) -> str:
+    value = getattr(summary, name)
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)

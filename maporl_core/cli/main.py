@@ -18,7 +18,19 @@ from collections.abc import Sequence
 import typer
 
 from maporl_core import __version__
-from maporl_core.cli import ask, bench, config, debate, doctor, evaluate, pocket, run, runs, tui
+from maporl_core.cli import (
+    ask,
+    bench,
+    compare,
+    config,
+    debate,
+    doctor,
+    evaluate,
+    pocket,
+    run,
+    runs,
+    tui,
+)
 from maporl_core.cli.shared import examples, show_help
 from maporl_core.cli.terminal import say, say_error
 from maporl_core.errors import Interrupted, MaporlError
@@ -40,6 +52,7 @@ app = typer.Typer(
 app.command("run", epilog=run.RUN_EXAMPLES)(run.run_command)
 app.command("resume", epilog=run.RESUME_EXAMPLES)(run.resume_command)
 app.command("eval", epilog=evaluate.EXAMPLES)(evaluate.eval_command)
+app.command("compare", epilog=compare.EXAMPLES)(compare.compare_command)
 app.command("debate", epilog=debate.EXAMPLES)(debate.debate_command)
 app.add_typer(runs.app, name="runs")
 app.add_typer(config.app, name="config")
