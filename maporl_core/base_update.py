@@ -155,16 +155,16 @@ class BaseUpdate:
         self, measured: _Measured, advantages: Tensor, returns: Tensor, tally: _Tally
     ) -> tuple[Place, ...]:
         """All epochs and minibatches; the messages whose loss was not finite, if any."""
-        unpaid = ~torch.isfinite(self.table.rewards_M)
-        if bool(unpaid.any()):  # whitening would spread it over the whole batch
-            return tuple(self.table.spans[m].key for m in torch.nonzero(unpaid).flatten().tolist())
-        finite = (
-            torch.isfinite(measured.old_logprobs)
-            & torch.isfinite(advantages)
-            & torch.isfinite(returns)
-        )
-        if not bool(finite.all()):
-            return self._keys_of(torch.nonzero(~finite).flatten())
+        # Rewards and what was measured come first: whitening spreads one bad number over them all.
+        paid_N = self.table.rewards_M[self.table.message_N]
+        for numbers in (
+            (paid_N, self.table.sampler_logprobs_N, measured.old_logprobs),
+            (measured.reference_logprobs, measured.values),
+            (advantages, returns),
+        ):
+            odd = ~torch.stack([torch.isfinite(number) for number in numbers]).all(dim=0)
+            if bool(odd.any()):
+                return self._keys_of(torch.nonzero(odd).flatten())
         for epoch in range(self.ppo.epochs):
             for chosen in self.minibatches(epoch):
                 bad = self.optimiser_step(chosen, measured, advantages, returns, tally)

@@ -20,6 +20,7 @@ from maporl_core.evaluate import evaluate, gain_between, held_out
 from maporl_core.progress import Progress
 from maporl_core.run_state import save_policies, seed_random_states
 from maporl_core.saving import restore, save
+from maporl_core.step_report import named_messages
 from maporl_core.store.checkpoint import atomic_folder
 from maporl_core.store.lock import RunLock
 from maporl_core.store.paths import RunDir
@@ -95,11 +96,11 @@ class Session:
         A run that was stopped in the evaluation of its last step makes up for it first.
         """
         label = f"step {step}"
-        if self.due(self.config.eval.every, step) and not self.evaluated(label, step):
+        measure = self.due(self.config.eval.every, step) and not self.evaluated(label, step)
+        if measure:
             self.evaluate(label, "trained", step=step)
-            self._saved = None  # its score belongs into the checkpoint
         if self.due(self.config.checkpoint.every, step):
-            self.checkpoint(step)
+            self.checkpoint(step, again=measure)
 
     def heard(self, messages: int) -> None:
         """A turn of the rollout was spoken: count it, and give way to a stop signal."""
@@ -194,17 +195,11 @@ class Session:
             self._bad_steps = 0
             return
         self._bad_steps += 1
-        named = ", ".join(
-            f"discussion {keys[d]} (problem {discussions[d].problem.id}) turn {t + 1} "
-            f"{self.names[a]}"
-            for d, t, a in result.bad[:5]
-        )
-        more = f" and {len(result.bad) - 5} more" if len(result.bad) > 5 else ""
         self.say(
             "error",
             "not finite",
             f"step {step + 1}: loss, gradient, reward or log-probability not finite, update not "
-            f"applied: {named}{more}",
+            f"applied: {named_messages(result.bad, discussions, keys)}",
             step + 1,
         )
         if self._bad_steps >= self.config.ppo.max_bad_steps:
@@ -256,21 +251,25 @@ class Session:
             )
         return summary
 
-    def checkpoint(self, step: int) -> None:
-        """Save everything a resumed run needs after ``step`` finished steps, unless it is saved."""
-        if self._saved == step:
+    def checkpoint(self, step: int, again: bool = False) -> None:
+        """Save everything a resumed run needs after ``step`` finished steps, unless it is saved.
+
+        ``again``: its score has been measured since.
+        """
+        if self._saved == step and not again:
             return
+        word = "saved again with its score:" if self._saved == step else "saved"
         self.progress.stage(f"saving checkpoint {step}")
         save(self.run, self.store, self.config, self.updater, step, self._bad_steps)
         self._saved = step
-        self.say("info", "checkpoint", f"saved step {step}", step)
+        self.say("info", "checkpoint", f"{word} step {step}", step)
 
     def finish(self, step: int) -> PairedGain | None:
         """Evaluate after training, save the last checkpoint and ``final/``, compare."""
-        if not self.evaluated("after", step):
+        measure = not self.evaluated("after", step)
+        if measure:
             self.evaluate("after", "trained", step=step)
-            self._saved = None  # its score belongs into the checkpoint
-        self.checkpoint(step)
+        self.checkpoint(step, again=measure)
         with atomic_folder(self.run.final, {"step": step}) as folder:
             save_policies(folder, self.assembly.policies)
         gain = None

@@ -1,6 +1,7 @@
-"""Numbers of one training step that are not about answers: pay, speed, memory.
+"""What is told of one training step beside answers: pay, speed, memory, and what went wrong.
 
-In: rewards, rows and seconds per phase.  Out: metrics by name.  Neighbour: ``train`` stores them.
+In: rewards, rows and seconds per phase; messages.  Out: metrics by name; words for the log.
+Neighbours: ``train`` stores them, ``session`` says them.
 """
 
 from __future__ import annotations
@@ -59,3 +60,21 @@ def memory_metrics() -> dict[str, float]:
     if torch.cuda.is_available():
         metrics["memory/peak_gpu"] = float(torch.cuda.max_memory_allocated())
     return metrics
+
+
+def named_messages(
+    places: Sequence[tuple[int, int, int]],
+    discussions: Sequence[Discussion],
+    keys: Sequence[int],
+    most: int = 5,
+) -> str:
+    """Messages by (index of the discussion, turn, agent) as a person finds them again.
+
+    ``keys`` are the ids of the discussions in the store.
+    """
+    named = ", ".join(
+        f"discussion {keys[d]} (problem {discussions[d].problem.id}) turn {t + 1} "
+        f"{discussions[d].agents[a]}"
+        for d, t, a in places[:most]
+    )
+    return named + (f" and {len(places) - most} more" if len(places) > most else "")

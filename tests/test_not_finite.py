@@ -1,0 +1,154 @@
+"""A step with a number that is not finite: not applied, the messages named, the rest untouched."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small import config, discussions, policies, rewards
+from test_train import Probe, new_run, small, state_bytes
+
+from maporl_core.errors import TrainingError
+from maporl_core.packing import pack
+from maporl_core.policy import Policies
+from maporl_core.progress import Silent
+from maporl_core.store.checkpoint import list_checkpoints
+from maporl_core.store.reader import StoreReader
+from maporl_core.store.state_files import save_state
+from maporl_core.train import train
+from maporl_core.types import RewardParts
+from maporl_core.update import Updater
+
+Spoil = Callable[[Any, Any, Policies], None]
+ADA_LAST = (1, 2, 0)  # discussion, turn, agent
+
+
+def reward(value: float) -> Spoil:
+    def spoil(_held: Any, paid: Any, _made: Policies) -> None:
+        d, t, a = ADA_LAST
+        paid[d][t][a] = RewardParts(own=value)
+
+    return spoil
+
+
+def sampled_logprob(value: float) -> Spoil:
+    def spoil(held: Any, _paid: Any, _made: Policies) -> None:
+        d, t, a = ADA_LAST
+        rows = [list(row) for row in held[d].messages]
+        message = rows[t][a]
+        rows[t][a] = replace(message, logprobs=(*message.logprobs[:-1], value))
+        held[d] = replace(held[d], messages=tuple(map(tuple, rows)))
+
+    return spoil
+
+
+def value_head(value: float) -> Spoil:
+    def spoil(_held: Any, _paid: Any, made: Policies) -> None:
+        with torch.no_grad():
+            next(iter(made["Ada"].value.values())).view(-1)[0] = value
+
+    return spoil
+
+
+def gradient(value: float) -> Spoil:
+    def spoil(_held: Any, _paid: Any, made: Policies) -> None:
+        start, end = made["Ada"].base.stack.router.blocks[made["Ada"].index]
+        layer = next(iter(made["Ada"].base.stack.layers.values()))
+        mask = torch.zeros(len(layer.lora_b), 1)
+        mask[start:end] = value
+        layer.lora_b.register_hook(lambda grad: grad + mask)
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    ("spoil", "named"),
+    [
+        (reward(math.nan), {ADA_LAST}),
+        (reward(math.inf), {ADA_LAST}),
+        (reward(-math.inf), {ADA_LAST}),
+        (reward(1e38), None),  # finite, but not its square: the loss overflows
+        (sampled_logprob(math.nan), {ADA_LAST}),
+        (sampled_logprob(-math.inf), {ADA_LAST}),
+        (value_head(math.nan), None),
+        (value_head(math.inf), None),
+        (gradient(math.nan), None),
+        (gradient(math.inf), None),
+    ],
+)
+def test_nothing_is_applied_and_the_messages_are_named(
+    spoil: Spoil, named: set[tuple[int, int, int]] | None, tmp_path: Path
+) -> None:
+    run = config(agents=2, ppo={"epochs": 2, "minibatches": 2, "kl_target": 0.5})
+    made = policies(run, perturb=0.05)
+    updater = Updater(made, run)
+    held = list(discussions(run))
+    good = pack(held, rewards(held), run.agent_policies(), range(2))
+    assert not updater.update(good, 0).bad
+    paid = rewards(held)
+    spoil(held, paid, made)
+    rows = pack(held, paid, run.agent_policies(), range(2))
+    before = all_bytes(made, updater, tmp_path / "before")
+    found = updater.update(rows, 1)
+    assert found.bad
+    if named is None:  # it cannot be told which of them, but it is among them
+        assert ADA_LAST in found.bad
+    else:
+        assert set(found.bad) == named
+    assert all_bytes(made, updater, tmp_path / "after") == before
+
+
+def all_bytes(made: Policies, updater: Updater, path: Path) -> list[bytes]:
+    """Weights, and the optimisers as a checkpoint keeps them, byte for byte."""
+    weights = [w.detach().numpy().tobytes() for n in made.names() for w in made[n].parameters()]
+    save_state(path, updater.state())
+    files = [path.with_name(path.name + end) for end in (".json", ".safetensors")]
+    return weights + [file.read_bytes() for file in files]
+
+
+def test_a_run_stops_after_so_many_bad_steps_saved_as_before_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes: dict[str, Any] = {
+        "train": {"steps": 9},
+        "ppo": {"max_bad_steps": 2},
+        "checkpoint": {"every": 0, "keep": 10},
+        "eval": {"questions": 0},
+    }
+    run, probe = new_run(tmp_path, small(**changes)), Probe()
+    honest, calls, last_good = Updater.update, [], []
+
+    def goes_bad(self: Updater, rows: Any, step: int) -> Any:
+        calls.append(step)
+        if step >= 2:
+            last_good.append(copy.deepcopy(self.state()))
+            rows[0].spans[-1] = replace(rows[0].spans[-1], reward=math.nan)
+        return honest(self, rows, step)
+
+    monkeypatch.setattr(Updater, "update", goes_bad)
+    with pytest.raises(TrainingError, match=r"2 steps in a row.*maporl resume small"):
+        train(small(**changes), run, probe)
+    assert calls == [0, 1, 2, 3]
+    said = [text for level, text in probe.logs if level == "error"]
+    assert len(said) == 2
+    with StoreReader(run) as reader:
+        bad = [event for event in reader.events_since() if event.kind == "not finite"]
+        assert [event.step for event in bad] == [3, 4]
+        ids = [row.id for row in reader.page() if row.step == 3]
+        assert f"discussion {min(ids)} (problem " in bad[0].text
+        assert "turn 2 Ada" in bad[0].text
+        assert reader.status().state == "failed"
+        assert reader.status().step == 4
+    (saved,) = list_checkpoints(run)
+    assert saved.step == 4
+    save_state(tmp_path / "good", last_good[0])
+    monkeypatch.setattr(Updater, "update", honest)
+    more = {**changes, "train": {"steps": 5}}
+    train(small(**more), run, Silent(), resume=True)
+    assert state_bytes(run.final)
