@@ -13,8 +13,13 @@ from dataclasses import dataclass, replace
 
 from maporl_core.assembly import Assembly
 from maporl_core.discussion import Listeners, hold
+from maporl_core.errors import ConfigError
+from maporl_core.plain_text import one_line
 from maporl_core.rewards import reward_discussion
 from maporl_core.types import Discussion, Message, Problem, RewardParts
+
+ANSWER_FORMS = ("{}", "The answer is {}.", "\\boxed{{{}}}", "#### {}", "<answer>{}</answer>")
+"""How a message may give an answer: every task reads one of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +32,21 @@ class Debate:
 
 
 def question_of_ones_own(assembly: Assembly, question: str, gold: str | None) -> Problem:
-    """A problem of the run's task with this question; ``gold`` as the task writes answers."""
-    return Problem("own", question, gold, assembly.config.task.name, "own")
+    """A problem of the run's task with this question; ``gold`` as the task writes answers.
+
+    Raises ConfigError for a gold answer that no message could ever match.
+    """
+    problem = Problem("own", question, gold, assembly.config.task.name, "own")
+    if gold is not None and not any(
+        assembly.task.is_correct(assembly.task.extract(form.format(gold)), problem)
+        for form in ANSWER_FORMS
+    ):
+        raise ConfigError(
+            f"gold answer {one_line(gold, 60)!r}: task {assembly.config.task.name} cannot read "
+            "that as an answer, so every message would be wrong; write it as the task's own "
+            "answers are written"
+        )
+    return problem
 
 
 def debate(

@@ -13,7 +13,7 @@ import typer
 from maporl_core.config import RunConfig
 from maporl_core.config_keys import leaf_keys
 from maporl_core.config_load import load_config, preset_names
-from maporl_core.errors import StoreError
+from maporl_core.errors import MaporlError
 from maporl_core.store.paths import RunDir, runs_below
 
 DEFAULT_ROOT = Path("runs")
@@ -115,7 +115,7 @@ def run_names(root: Path) -> list[str]:
     """Names of the runs under ``root``; none if it cannot be read."""
     try:
         return [run.name for run in runs_below(root)]
-    except StoreError:
+    except MaporlError:
         return []
 
 

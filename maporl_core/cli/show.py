@@ -89,7 +89,9 @@ def _show_run(console: Console, reader: StoreReader, events: int) -> None:
     )
     evaluations = reader.evaluations()
     for evaluation in evaluations[-SHOWN_EVALUATIONS:]:
+        whose = "by the run itself" if evaluation.origin == "run" else "by a command"
         console.print(summary_table(evaluation.summary))
+        console.print(plain(f"measured after step {evaluation.step}, {whose}", "dim"))
     gain = _own_gain(reader)
     if gain is not None:
         console.print(gain_table(gain))

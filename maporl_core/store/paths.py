@@ -92,6 +92,7 @@ class RunDir:
         taken or not allowed, StoreError when the disk refuses.
         """
         check_name(name)
+        _check_root(root)
         path = root / name
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise ConfigError(_taken(path))
@@ -145,10 +146,14 @@ def check_name(name: str) -> None:
 
 
 def runs_below(root: Path) -> tuple[RunDir, ...]:
-    """Every folder in ``root`` that holds a run, by name; empty when ``root`` is not there."""
+    """Every folder in ``root`` that holds a run, by name; empty when ``root`` is not there.
+
+    Raises ConfigError when ``root`` is something else than a folder.
+    """
+    _check_root(root)
     try:
         paths = sorted(root.iterdir())
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return ()
     except OSError as error:
         raise StoreError(f"cannot list {root}: {error.strerror}") from error
@@ -157,6 +162,11 @@ def runs_below(root: Path) -> tuple[RunDir, ...]:
         for path in paths
         if not path.name.startswith(".") and (path / DATABASE).is_file()
     )
+
+
+def _check_root(root: Path) -> None:
+    if root.exists() and not root.is_dir():
+        raise ConfigError(f"{root} is a file: --root takes the folder that holds the runs")
 
 
 def remove_run(run: RunDir) -> None:

@@ -35,6 +35,8 @@ def make_task(config: TaskConfig) -> Task:
     cannot be had or read.
     """
     name = config.name
+    if config.options and name != "gym" and not name.startswith("gym:"):
+        raise ConfigError(f"task.options: task {name} takes none; they are for gym:<name>")
     if name == "pocket":
         from maporl_core.tasks.pocket import PocketTask
 
