@@ -17,12 +17,15 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from maporl_core.chat import ChatCodec
 from maporl_core.errors import ModelError, StoreError
 from maporl_core.pocket import VARIANTS, asset_path
-from maporl_core.pocket.build import build
+from maporl_core.pocket.build import REPORT_FILE, build
 from maporl_core.pocket.gates import Measures, failures, measure
 from maporl_core.pocket.network import fresh_network
+from maporl_core.pocket.teach import RECENT, plan
 from maporl_core.pocket.tokenizer import make_tokenizer
 from maporl_core.pocket.variants import VARIANT
 from maporl_core.progress import Silent
+
+MADE_BY_DEFAULT = ("pocket",)  # pocket-b comes from an earlier form of the recipe
 
 GOOD = Measures(
     accuracy=(0.50, 0.49, 0.48),
@@ -51,6 +54,8 @@ def test_the_same_arguments_give_the_same_weights(built: Path, tmp_path: Path) -
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert report.steps == 4
     assert report.tokens > 0
+    kept = json.loads((tmp_path / REPORT_FILE).read_text(encoding="utf-8"))
+    assert (kept["seed"], kept["steps"], kept["loss"]) == (1, 4, report.loss)
     assert report.weights == sum(weight.numel() for weight in first.values())
 
 
@@ -145,6 +150,34 @@ def test_the_shipped_tokenizer_is_the_recipes_own(name: str) -> None:
     made = make_tokenizer(VARIANT[name])
     assert shipped.get_vocab() == made.get_vocab()
     assert shipped.chat_template == made.chat_template
+
+
+@pytest.mark.parametrize("name", MADE_BY_DEFAULT)
+def test_the_shipped_models_are_what_the_command_makes_by_default(name: str) -> None:
+    """Their own reports say so; the weights are the recipe's in number and in shape."""
+    report = json.loads((asset_path(name) / REPORT_FILE).read_text(encoding="utf-8"))
+    assert (report["variant"], report["seed"]) == (name, 0)
+    assert report["failed"] == []
+    stages = plan(VARIANT[name].steps)
+    most = sum(stage.steps for stage in stages)
+    least = sum(RECENT if stage.until else stage.steps for stage in stages)
+    assert least <= report["steps"] <= most  # the second stage may end by its loss
+    fresh = fresh_network(VARIANT[name], make_tokenizer(VARIANT[name]), 0).state_dict()
+    shipped = load_file(asset_path(name) / "model.safetensors")
+    assert {key: value.shape for key, value in shipped.items()} == {
+        key: value.shape for key, value in fresh.items()
+    }
+    assert sum(weight.numel() for weight in shipped.values()) == report["weights"]
+
+
+@pytest.mark.parametrize("name", MADE_BY_DEFAULT)
+def test_the_shipped_models_pass_their_gates_by_their_report(name: str) -> None:
+    report = json.loads((asset_path(name) / REPORT_FILE).read_text(encoding="utf-8"))
+    measures = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in report["measures"].items()
+    }
+    assert failures(Measures(**measures)) == ()
 
 
 @pytest.mark.parametrize("name", VARIANTS)

@@ -47,7 +47,8 @@ def build_command(
     ] = "pocket",
     seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
     steps: Annotated[
-        int | None, typer.Option("--steps", min=1, help="Default: the variant's own number.")
+        int | None,
+        typer.Option("--steps", min=1, help="At most so many; default: the variant's own number."),
     ] = None,
     ungated: Annotated[
         bool, typer.Option("--ungated", help="Save it even if it fails a test of its skill.")

@@ -35,21 +35,44 @@ class Batch:
 
 
 class Encoder:
-    """Turns lessons into ids with one codec; what an agent says is encoded once per text."""
+    """Turns lessons into ids with one codec; every word and every message is encoded once.
+
+    No token of these tokenizers crosses the space before a word, so a prompt's ids are the
+    template's own and then those of its words.
+    """
 
     def __init__(self, codec: ChatCodec) -> None:
         self.codec = codec
         self._said: dict[str, tuple[int, ...]] = {}
-        self._opening = tuple(codec.opening_ids("", "?"))
+        self._word: dict[str, tuple[int, ...]] = {}
+        self._frame: dict[str | None, tuple[list[int], list[int]]] = {}
+
+    def prompt(self, role: str | None, user: str) -> list[int]:
+        """What ``codec.opening_ids(role, user)`` gives; ``next_ids`` after an end for None."""
+        if role not in self._frame:
+            word, (mark,) = "Ada", self._ids("Ada")
+            if role is None:
+                ids = self.codec.next_ids([self.codec.tokenizer.eos_token_id], word)
+            else:
+                ids = self.codec.opening_ids(role, word)
+            place = ids.index(mark)
+            self._frame[role] = ids[:place], ids[place + 1 :]
+        head, tail = self._frame[role]
+        return [*head, *self._ids(user), *tail]
+
+    def _ids(self, text: str) -> list[int]:
+        ids: list[int] = []
+        for word in text.split(" "):
+            if word not in self._word:
+                found = self.codec.tokenizer(f" {word}", add_special_tokens=False)["input_ids"]
+                self._word[word] = tuple(found)
+            ids += self._word[word]
+        return ids
 
     def said(self, text: str) -> tuple[int, ...]:
         """Ids of an agent's message with its end token, as the chat template renders it."""
         if text not in self._said:
-            turn = [{"role": "user", "content": "?"}, {"role": "assistant", "content": text}]
-            tokenizer = self.codec.tokenizer
-            rendered = tokenizer.apply_chat_template(turn, tokenize=False)
-            ids = tuple(tokenizer(rendered, add_special_tokens=False)["input_ids"])
-            self._said[text] = ids[len(self._opening) :]
+            self._said[text] = (*self._ids(text), self.codec.tokenizer.eos_token_id)
         return self._said[text]
 
     def batch(self, lessons: Sequence[Lesson]) -> Batch:
@@ -57,10 +80,10 @@ class Encoder:
         where: list[tuple[int, int]] = []
         asked: list[tuple[int, int, float, bool]] = []
         for index, lesson in enumerate(lessons):
-            row = list(self.codec.opening_ids(lesson.role, lesson.user[0]))
+            row = self.prompt(lesson.role, lesson.user[0])
             for turn, said in enumerate(lesson.agent):
                 if turn:
-                    row += self.codec.next_ids(row, lesson.user[turn])
+                    row += self.prompt(None, lesson.user[turn])
                 where += [(index, len(row) - 1 + k) for k in range(len(self.said(said.text)))]
                 asked += self._ask(said)
                 row += self.said(said.text)

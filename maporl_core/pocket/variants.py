@@ -30,7 +30,7 @@ class Variant:
     """One recipe: a Llama of ``layers`` × ``hidden`` with ``heads`` and a gated MLP ``mlp`` wide.
 
     ``words`` is the regex of pieces that no token crosses; with ``markers_last`` the special
-    tokens take the highest ids instead of the lowest.  ``steps`` optimiser steps of ``batch``
+    tokens take the highest ids instead of the lowest.  At most ``steps`` steps of ``batch``
     discussions (four times as many where they have one turn) at a peak rate of ``lr``.
     """
 
@@ -59,7 +59,7 @@ VARIANT: Mapping[str, Variant] = {
         layers=2,
         heads=4,
         mlp=192,
-        steps=2200,
+        steps=1800,
         batch=64,
         lr=4e-3,
     ),
@@ -72,8 +72,8 @@ VARIANT: Mapping[str, Variant] = {
         layers=2,
         heads=5,
         mlp=208,
-        steps=2200,
+        steps=1800,
         batch=64,
-        lr=4e-3,
+        lr=3e-3,
     ),
 }
