@@ -74,6 +74,6 @@ VARIANT: Mapping[str, Variant] = {
         mlp=208,
         steps=1800,
         batch=64,
-        lr=3e-3,
+        lr=4e-3,
     ),
 }
