@@ -83,13 +83,15 @@ def pair(
         np.array([accuracy_T(table[p], turns) for p in shared]).reshape(len(shared), turns)
         for table in (before, after)
     )
+    # One set of resamples for all three: drawing them is most of the work.
+    intervals = bootstrap_T(np.hstack([old, new, new - old]), seed)
     return Pairing(
         problems=tuple(shared),
         unpaired=len(before) + len(after) - 2 * len(asked),
         unknown=len(asked) - len(shared),
-        before_T=bootstrap_T(old, seed),
-        after_T=bootstrap_T(new, seed),
-        gain_T=bootstrap_T(new - old, seed),
+        before_T=intervals[:turns],
+        after_T=intervals[turns : 2 * turns],
+        gain_T=intervals[2 * turns :],
         flips_T=tuple(_flips(old[:, t] > 0.5, new[:, t] > 0.5) for t in range(turns)),
     )
 
@@ -174,7 +176,7 @@ def team_right(correct_TA: Correct_TA, turn: int = -1) -> bool | None:
 def accuracy_T(correct_TA: Correct_TA, turns: int) -> NDArray[np.float64]:
     """Mean correctness over agents per turn, [T]; NaN where unknown; early stops carried on."""
     rows = [correct_TA[min(t, len(correct_TA) - 1)] for t in range(turns)]
-    return np.array([np.mean([np.nan if c is None else float(c) for c in row]) for row in rows])
+    return np.array([sum(np.nan if c is None else c for c in row) / len(row) for row in rows])
 
 
 def bootstrap_T(values_QT: NDArray[np.float64], seed: int) -> tuple[Interval, ...]:
