@@ -65,9 +65,13 @@ class Command:
             times -= self._pipe.recv_bytes().decode() == phase
         return self
 
-    def signal(self, number: int) -> Self:
+    @property
+    def pid(self) -> int:
         assert self._process.pid is not None
-        os.kill(self._process.pid, number)
+        return self._process.pid
+
+    def signal(self, number: int) -> Self:
+        os.kill(self.pid, number)
         return self
 
     def end(self) -> tuple[int | None, str]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from maporl_core.errors import StoreError
-from maporl_core.store.failures import is_disk_full, store_errors
+from maporl_core.store.failures import os_error, store_errors
 from maporl_core.store.manifest import flush, flush_tree, read_manifest, verify, write_manifest
 from maporl_core.store.paths import RunDir
 
@@ -95,7 +95,7 @@ def atomic_folder(target: Path, notes: Mapping[str, Any] | None = None) -> Itera
     """A temporary folder to fill; when the block ends well it takes the place of ``target``.
 
     ``notes`` go into its manifest.  If the block raises, the folder is removed and ``target`` is
-    as it was.  A full disk becomes a StoreError, whichever library met it.
+    as it was.  What the disk refuses becomes a StoreError, whichever library met it.
     """
     building = target.with_name(f".tmp-{target.name}-{os.getpid()}")
     try:
@@ -109,9 +109,10 @@ def atomic_folder(target: Path, notes: Mapping[str, Any] | None = None) -> Itera
             _put_in_place(building, target)
     except BaseException as error:
         shutil.rmtree(building, ignore_errors=True)
-        if is_disk_full(error) and not isinstance(error, StoreError):
+        refused = os_error(error) or (error.__cause__ and os_error(error.__cause__))
+        if refused is not None:
             with store_errors("write", target):
-                raise OSError(28, str(error)) from error
+                raise refused from error
         raise
 
 

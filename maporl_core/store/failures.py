@@ -7,6 +7,7 @@ module of the store wraps its file and database work in ``store_errors``.
 from __future__ import annotations
 
 import errno
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from maporl_core.errors import StoreError
 
+_TOO_LARGE = "the file size limit of this process is reached: raise it (ulimit -f) and resume"
 _DISK_FULL = "the disk is full: free some space and resume; everything written before is kept"
 _SQLITE_REASONS = {
     "SQLITE_FULL": _DISK_FULL,
@@ -24,13 +26,14 @@ _SQLITE_REASONS = {
     "SQLITE_READONLY": "the file or folder is read-only: change its permissions or copy the run",
     "SQLITE_CANTOPEN": "check that its folder is there and that you may read and write it",
     "SQLITE_PERM": "permission denied: check who owns the folder",
-    "SQLITE_IOERR": "the disk reports an error: check the disk or the mount",
+    "SQLITE_IOERR": "the disk reports an error: check disk, mount and file size limit (ulimit -f)",
     "SQLITE_TOOBIG": "a text is longer than a store can hold (1 GB)",
     "SQLITE_NOMEM": "out of memory",
 }
 _OS_REASONS = {
     errno.ENOSPC: _DISK_FULL,
     errno.EDQUOT: "the disk quota is used up: free some space and resume",
+    errno.EFBIG: _TOO_LARGE,
     errno.EROFS: "the file system is read-only: choose another runs folder",
     errno.EACCES: "permission denied: check who owns the folder",
     errno.EPERM: "permission denied: check who owns the folder",
@@ -73,13 +76,12 @@ def sqlite_code(error: BaseException) -> str:
     return str(getattr(error, "sqlite_errorname", "") or "")
 
 
-def is_disk_full(error: BaseException) -> bool:
-    """True for a full disk, however the library that met it words it."""
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return True
-    text = str(error)
-    return (
-        sqlite_code(error) == "SQLITE_FULL"
-        or "No space left on device" in text
-        or f"os error {errno.ENOSPC}" in text
-    )
+def os_error(error: BaseException) -> OSError | None:
+    """What the operating system said, however the library that met it words it; else None."""
+    if isinstance(error, OSError):
+        return error
+    said = re.search(r"\bos error (\d+)", str(error))  # as libraries written in Rust put it
+    if said is not None:
+        return OSError(int(said[1]), str(error))
+    full = sqlite_code(error) == "SQLITE_FULL" or "No space left on device" in str(error)
+    return OSError(errno.ENOSPC, str(error)) if full else None
