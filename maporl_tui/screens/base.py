@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.app import ComposeResult
 from textual.containers import Container
+from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.widget import Widget
 
@@ -37,6 +38,8 @@ class RunScreen(Screen[None]):
     """Ids of the bindings that the footer shows."""
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]
     AUTO_FOCUS = ""
+    # Textual draws the whole screen again when the focus moves; the two widgets do it themselves.
+    focused: Reactive[Widget | None] = Reactive(None, repaint=False)
 
     def __init_subclass__(cls, **options: Any) -> None:
         if "NAME" not in vars(cls):  # what a screen is derived from has no keys yet
