@@ -18,7 +18,10 @@ from maporl_core.plain_text import one_line
 from maporl_core.rewards import reward_discussion
 from maporl_core.types import Discussion, Message, Problem, RewardParts
 
-ANSWER_FORMS = ("{}", "The answer is {}.", "\\boxed{{{}}}", "#### {}", "<answer>{}</answer>")
+ANSWER_FORMS = (
+    *("{}", "The answer is {}.", "\\boxed{{{}}}", "#### {}", "<answer>{}</answer>"),
+    "0 + 0 = 0 + {0} = {0}",  # the worked step that the built-in agents write
+)
 """How a message may give an answer: every task reads one of these."""
 
 
@@ -38,7 +41,7 @@ def question_of_ones_own(assembly: Assembly, question: str, gold: str | None) ->
     """
     problem = Problem("own", question, gold, assembly.config.task.name, "own")
     if gold is not None and not any(
-        assembly.task.is_correct(assembly.task.extract(form.format(gold)), problem)
+        assembly.task.is_correct(assembly.task.extract(form.format(gold.strip())), problem)
         for form in ANSWER_FORMS
     ):
         raise ConfigError(
