@@ -87,19 +87,19 @@ def debate_markdown(run: str, debate: Debate, rewards_TA: Rewards) -> str:
     number = "being written" if debate.key is None else f"debate {debate.key}"
     split = debate.split if debate.label is None else f"{debate.split} {one_line(debate.label)}"
     lines = [
-        f"# {_inline(run)}: {number}",
+        f"# {inline(run)}: {number}",
         "",
-        f"step {debate.step}, {_inline(split)}, problem {_inline(debate.problem_id)}",
+        f"step {debate.step}, {inline(split)}, problem {inline(debate.problem_id)}",
         "",
         *_block(debate.question),
         "",
     ]
     if debate.gold is not None:
-        lines += [f"Gold answer: {_inline(debate.gold)}", ""]
+        lines += [f"Gold answer: {inline(debate.gold)}", ""]
     for turn, row in enumerate(debate.rows_TA):
         lines += [f"## Turn {turn + 1}", ""]
         for said in row:
-            lines += [f"### {_inline(said.name)}", "", _verdict(said, _paid(rewards_TA, said)), ""]
+            lines += [f"### {inline(said.name)}", "", _verdict(said, _paid(rewards_TA, said)), ""]
             lines += [*_block(said.text), ""]
     if debate.stopped_early:
         lines += ["All agents agreed: the discussion stopped here.", ""]
@@ -110,7 +110,7 @@ def _verdict(said: Said, paid: MessageReward | None) -> str:
     if not said.is_over:
         return said.status
     word = {True: "right", False: "wrong", None: "not known to be right or wrong"}[said.correct]
-    answer = "no answer" if said.answer is None else f"answer {_inline(said.answer)}"
+    answer = "no answer" if said.answer is None else f"answer {inline(said.answer)}"
     parts = [f"{said.mark} {answer}", word]
     if said.score is not None:
         parts.append(f"score {said.score:.3f}")
@@ -141,7 +141,7 @@ def _block(text: str) -> list[str]:
     return [fence + "text", text, fence]
 
 
-def _inline(text: str) -> str:
+def inline(text: str) -> str:
     """One line of text that no Markdown is read in."""
     return re.sub(r"([\\`*_{}\[\]<>()#|~!])", r"\\\1", one_line(text, 500))
 
