@@ -6,6 +6,7 @@ The store is built by ``StoreWriter`` itself, so its writing speed is measured t
 
 from __future__ import annotations
 
+import os
 import random
 import statistics
 import time
@@ -146,6 +147,37 @@ def measure_store(run: RunDir, repeats: int = 5) -> dict[str, float]:
         figures["page: one discussion"] = _median(lambda: reader.discussion(newest // 2), repeats)
         figures["page: 10,000 reward values"] = _median(reader.reward_values, repeats)
     return figures
+
+
+def measure_cold(run: RunDir) -> dict[str, float]:
+    """Seconds of opening and of every filter, each once with nothing of the file in memory.
+
+    Only where the system lets a process drop a file from its cache (Linux); else it is as warm.
+    """
+    actions: dict[str, Callable[[StoreReader], object]] = {
+        "open": lambda reader: (reader.status(), reader.page(), reader.last_events()),
+        **{f"filter: {name}": partial(_page, wanted=wanted) for name, wanted in FILTERS.items()},
+    }
+    figures = {}
+    for name, action in actions.items():
+        _forget(run.database)
+        start = time.perf_counter()
+        with StoreReader(run) as reader:
+            action(reader)
+        figures[f"{name}, cold"] = time.perf_counter() - start
+    return figures
+
+
+def _page(reader: StoreReader, wanted: DiscussionFilter) -> object:
+    return reader.page(wanted)
+
+
+def _forget(path: Path) -> None:
+    """Ask the system to keep nothing of the file in memory."""
+    if hasattr(os, "posix_fadvise"):
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def measure_charts(run: RunDir, repeats: int = 5, points: int = 400) -> dict[str, float]:
