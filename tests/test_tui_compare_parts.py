@@ -21,7 +21,7 @@ from maporl_core.types import Interval
 from maporl_tui import compare_questioner
 from maporl_tui.asker import Asker
 from maporl_tui.compare_diff import WORDS, word_diff
-from maporl_tui.compare_export import comparison_file
+from maporl_tui.compare_export import comparison_file, talk_file
 from maporl_tui.compare_items import (
     Comparison,
     Item,
@@ -260,6 +260,20 @@ def test_events_become_two_debates_that_grow() -> None:
     assert turn_heading(debate, talk.debate(1), 1).plain == "turn 2 · 1 of 2 right │ –"
     talk.hear({"event": "finished", "ask": 1})
     assert not talk.busy
+
+
+def test_answers_to_an_own_question_are_exported_as_far_as_they_are_known() -> None:
+    talk = Talk(OwnQuestion("Why?", gold="7"), ask=1)
+    talk.hear(READY)
+    messages = [message(0, "6", False), message(1, "```7", True)]
+    talk.hear({"event": "turn", "ask": 1, "side": 1, "turn": 0, "messages": messages})
+    pair = (talk.debate(0), talk.debate(1))
+    data = json.loads(talk_file(Path("x.json"), pair))
+    assert [one["run"] for one in data["debates"]] == ["left", "right"]
+    assert data["debates"][1]["turns"][0][1]["text"] == "```7"
+    page = talk_file(Path("x.md"), pair)
+    assert page.count("Why?") == 2
+    assert "````text" in page
 
 
 def test_events_of_another_question_change_nothing() -> None:

@@ -31,7 +31,6 @@ class ChoosePair(ModalScreen[tuple[Side, Side] | None]):
     CSS_PATH = "dialogs.tcss"
     DEFAULT_CSS = """
     ChoosePair { align: center middle; background: $background 60%; }
-    ChoosePair .dialog.-wide { width: 110; }
     ChoosePair OptionList { height: auto; max-height: 16; border: none; }
     """
 
@@ -97,7 +96,6 @@ class AskOwn(ModalScreen[OwnQuestion | None]):
     CSS_PATH = "dialogs.tcss"
     DEFAULT_CSS = """
     AskOwn { align: center middle; background: $background 60%; }
-    AskOwn .dialog.-wide { width: 90; }
     AskOwn VerticalScroll { height: auto; max-height: 14; }
     AskOwn .field { height: 1; margin-top: 1; }
     AskOwn .field Label { width: 20; }
@@ -127,7 +125,7 @@ class AskOwn(ModalScreen[OwnQuestion | None]):
                         yield Label(label)
                         yield Input(self._values[name], hint, compact=True, id=name)
             yield Static("", markup=False, id="wrong")
-            loads = "; loading the models takes a while the first time" if self._loads else ""
+            loads = "; the models are loaded first" if self._loads else ""
             yield Label(f"enter asks, escape leaves{loads}", classes="dialog-hint")
 
     def on_mount(self) -> None:
