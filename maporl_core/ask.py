@@ -100,6 +100,20 @@ class Worker:
         self._assemblies: dict[Path, Assembly] = {}
         self._loaded: dict[Path, str] = {}
         self._cancelled: set[int] = set()
+        self._waiting: queue.Queue[str | None] = queue.Queue()
+
+    def listen(self, lines: Iterable[str], at_end: Callable[[], None]) -> None:
+        """Read lines in a thread of their own, so that a question can be withdrawn at any time.
+
+        ``at_end`` is called in that thread when there are no more.
+        """
+
+        def read() -> None:
+            self._listen(lines)
+            self._waiting.put(None)
+            at_end()
+
+        threading.Thread(target=read, daemon=True).start()
 
     def load(self) -> None:
         """Load what all sides need.  Raises MaporlError with what to do."""
@@ -124,14 +138,12 @@ class Worker:
             }
         )
 
-    def serve(self, lines: Iterable[str]) -> None:
-        """Read lines in a thread of their own, so that a question can be withdrawn; answer here."""
-        waiting: queue.Queue[str | None] = queue.Queue()
-        threading.Thread(target=self._listen, args=(lines, waiting), daemon=True).start()
-        for line in iter(waiting.get, None):
+    def serve(self) -> None:
+        """Answer what ``listen`` hears until its lines end."""
+        for line in iter(self._waiting.get, None):
             self._answer_line(line)
 
-    def _listen(self, lines: Iterable[str], waiting: queue.Queue[str | None]) -> None:
+    def _listen(self, lines: Iterable[str]) -> None:
         for line in lines:
             if not line.strip():
                 continue
@@ -139,8 +151,7 @@ class Worker:
             if isinstance(data, dict) and isinstance(data.get("cancel"), int):
                 self._cancelled.add(data["cancel"])
             else:
-                waiting.put(line)
-        waiting.put(None)
+                self._waiting.put(line)
 
     def _answer_line(self, line: str) -> None:
         ask: int | None = None

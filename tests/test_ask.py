@@ -152,6 +152,16 @@ def test_a_line_that_is_no_json_is_one_event(worker: Asked) -> None:
     assert "JSON object" in worker.events("problem")[-1]["text"]
 
 
+def test_it_leaves_at_once_when_nobody_is_left_while_it_loads(run: RunDir) -> None:
+    asked = Asked(f"{run.path}::base")
+    asked.events("stage")
+    assert asked.process.stdin is not None
+    asked.process.stdin.close()
+    assert asked.process.wait(30) == 0
+    assert asked.process.stdout is not None
+    assert '"ready"' not in asked.process.stdout.read()
+
+
 def test_a_side_without_trained_agents_is_said_before_any_question(
     run: RunDir, tmp_path: Path
 ) -> None:

@@ -37,8 +37,16 @@ def ask_command(
         from maporl_core.ask import Side, Stages, Worker, lines_of
 
         worker = Worker([Side.parse(side) for side in sides], emit, Stages(emit))
+        loading = True
+
+        def leave() -> None:
+            if loading:  # nobody is left to answer: models that nobody asks need not be loaded
+                os._exit(0)
+
+        worker.listen(lines_of(sys.stdin), leave)
         worker.load()
-        worker.serve(lines_of(sys.stdin))
+        loading = False
+        worker.serve()
     except MaporlError as error:
         emit({"event": "problem", "ask": None, "text": str(error)})
         raise
