@@ -59,7 +59,7 @@ class TaskConfig(Section):
         0.1, description="share that becomes the test split, by hash, where data has only one split"
     )
     options: dict[str, Any] = Field(
-        default_factory=dict, description="gym: parameters of the reasoning-gym generator"
+        default_factory=dict, description="gym: parameters of the generator; pocket: lean"
     )
 
     @field_validator("rounds", mode="before")

@@ -67,7 +67,7 @@ def test_a_gold_answer_that_no_message_could_match_is_refused(
             question_of_ones_own(assembly, "What?", gold)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["pocket", "gsm8k", "anli", "jsonl"])
+@pytest.mark.parametrize("name", ["gsm8k", "anli", "jsonl"])
 def test_options_are_refused_by_tasks_that_take_none(name: str) -> None:
     with pytest.raises(ConfigError, match=f"task {name} takes none"):
         make_task(TaskConfig(name=name, options={"size": 3}))

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maporl_core.errors import DataError
+from maporl_core.config import TaskConfig
+from maporl_core.errors import ConfigError, DataError
 from maporl_core.tasks.pocket import (
     SPLITS,
     TEST_SIZE,
@@ -19,6 +20,7 @@ from maporl_core.tasks.pocket import (
     draw_numbers,
     draw_question,
 )
+from maporl_core.tasks.registry import make_task
 from maporl_core.types import Problem
 
 TASK = PocketTask()
@@ -82,6 +84,20 @@ def test_the_right_reading_is_one_of_the_two_and_a_coin_decides_which() -> None:
     # Four standard deviations of a fair coin.
     assert abs(larger - 2000) < 4 * 4000**0.5 / 2
     assert abs(first - 2000) < 4 * 4000**0.5 / 2
+
+
+def test_the_reading_printed_first_is_meant_as_often_as_the_task_leans() -> None:
+    problems = PocketTask(lean=0.9).problems("train", 0, 2000, seed=0)
+    first = sum(_first_reading_is_right(p) for p in problems)
+    assert abs(first - 1800) < 4 * (2000 * 0.9 * 0.1) ** 0.5
+    asked = [p.question for p in TASK.problems("train", 0, 2000, seed=0)]
+    assert [p.question for p in problems] == asked  # the same questions, leaning or not
+
+
+@pytest.mark.parametrize("options", [{"size": 3}, {"lean": 0.2}, {"lean": True}, {"lean": "much"}])
+def test_options_that_mean_nothing_here_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match=r"task\.options"):
+        make_task(TaskConfig(options=options))
 
 
 def _first_reading_is_right(p: Problem) -> bool:

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 
-from maporl_core.errors import DataError
+from maporl_core.config import TaskConfig
+from maporl_core.errors import ConfigError, DataError
 from maporl_core.tasks.order import rows_at
 from maporl_core.types import Problem
 
@@ -139,6 +140,17 @@ def draw_question(rng: random.Random, numbers: Numbers) -> str:
     )
 
 
+def load(config: TaskConfig) -> PocketTask:
+    """The task for a config.  Raises ConfigError for an option that it has not."""
+    unknown = sorted(config.options.keys() - {"lean"})
+    if unknown:
+        raise ConfigError(f"task.options: pocket has no {unknown[0]!r}; its one option is lean")
+    lean = config.options.get("lean", 0.5)
+    if isinstance(lean, bool) or not isinstance(lean, int | float) or not 0.5 <= lean <= 1.0:
+        raise ConfigError("task.options.lean: must be a number from 0.5 to 1")
+    return PocketTask(float(lean))
+
+
 class PocketTask:
     """The task of the built-in agents.  ``train`` is endless, ``test`` holds 5,000 problems.
 
@@ -147,6 +159,10 @@ class PocketTask:
     """
 
     name = "pocket"
+
+    def __init__(self, lean: float = 0.5) -> None:
+        """``lean``: the chance, 0.5 to 1, that the reading printed first is meant."""
+        self.lean = lean
 
     def splits(self) -> tuple[str, ...]:
         return SPLITS
@@ -167,6 +183,10 @@ class PocketTask:
         numbers = draw_numbers(rng, split)
         question = draw_question(rng, numbers)
         true = rng.randrange(2)
+        if self.lean != 0.5:
+            low, high = (triple[numbers.smudged] for triple in numbers.triples)
+            first = int(f"{high} or {low}" in question)
+            true = first if rng.random() < self.lean else 1 - first
         return Problem(
             id=f"pocket-{split}-{index}" + ("" if split == "test" else f"-s{seed}"),
             question=question,

@@ -35,12 +35,14 @@ def make_task(config: TaskConfig) -> Task:
     cannot be had or read.
     """
     name = config.name
-    if config.options and name != "gym" and not name.startswith("gym:"):
-        raise ConfigError(f"task.options: task {name} takes none; they are for gym:<name>")
+    if config.options and name not in ("gym", "pocket") and not name.startswith("gym:"):
+        raise ConfigError(
+            f"task.options: task {name} takes none; they are for gym:<name> and pocket"
+        )
     if name == "pocket":
-        from maporl_core.tasks.pocket import PocketTask
+        from maporl_core.tasks import pocket
 
-        return PocketTask()
+        return pocket.load(config)
     if name == "gsm8k":
         from maporl_core.tasks import gsm8k
 
