@@ -58,6 +58,7 @@ class ChatCodec:
         self._options = {"chat_template": f"{_FIXED_DAY}{template}"} if dated else {}
         self._system_role = self.templated and self._has_system_role()
         self.end_ids = self._find_end_ids()
+        self._lead = self._find_lead()
 
     def opening_ids(self, system: str, user: str) -> list[int]:
         """Ids of the first prompt, up to where the agent begins to speak."""
@@ -82,6 +83,21 @@ class ChatCodec:
         if completion and ids and completion[-1] == ids[0] and ids[0] in self.end_ids:
             return ids[1:]
         return ids
+
+    def closed_ids(self, user: str, answer: str) -> list[int]:
+        """Ids of a question and one whole answer to it; the last id is the end token.
+
+        They are those of ``opening_ids("", user)`` followed by what an agent writes there: the
+        answer without space around it, spaced as the template does.  Raises ModelError when the
+        tokenizer has no end token.
+        """
+        after = self._ids(self._after_assistant("?"))
+        end = after[0] if after and after[0] in self.end_ids else self.tokenizer.eos_token_id
+        if end is None:
+            raise ModelError("the tokenizer has no end token; set its eos_token")
+        text = self._harmless(answer).strip()
+        said = self._ids(self._lead + text) if text else []
+        return [*self.opening_ids("", user), *said, int(end)]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of a completion, without special tokens."""
@@ -116,6 +132,19 @@ class ChatCodec:
         # A template that drops earlier assistant turns: close the turn, then a fresh one.
         end = self.tokenizer.eos_token or "\n"
         return f"{end}{self._render([{'role': 'user', 'content': user}])}"
+
+    def _find_lead(self) -> str:
+        """What the template puts between the opened turn and the agent's first word."""
+        if not self.templated:
+            return " "
+        question = {"role": "user", "content": "?"}
+        opened = self._render([question])
+        try:
+            said = self._render([question, {"role": "assistant", "content": _SENTINEL}])
+        except ModelError:  # a template that takes no answer of an agent; next_ids says so
+            return ""
+        before, found, _ = said.partition(_SENTINEL)
+        return before.removeprefix(opened) if found and before.startswith(opened) else ""
 
     def _has_system_role(self) -> bool:
         try:
