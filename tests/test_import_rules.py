@@ -45,7 +45,7 @@ STAGES = {
     "context": {"chat", "prompts"},
     "engine": set(),
     "discussion": {"chat", "context", "engine.base", "prompts"},
-    "verifier": set(),
+    "verifier": {"adapter_files", "chat", "policy", "store.failures", "store.manifest"},
     "rewards": set(),
     "advantages": set(),
     "losses": set(),
@@ -68,7 +68,10 @@ STAGES = {
 }
 """Stages: beside the leaves and their own package, only what is named."""
 
-COMPOSERS = {"ask", "assembly", "session", "train", "evaluate", "debate", "cli", "__main__"}
+COMPOSERS = {
+    *("ask", "assembly", "session", "train", "evaluate", "debate", "cli", "__main__"),
+    *("verifier_data", "verifier_fit", "verifier_score"),
+}
 """The pages that put stages together: any part of the core."""
 
 TUI_MAY_IMPORT = {

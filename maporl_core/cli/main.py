@@ -30,6 +30,7 @@ from maporl_core.cli import (
     run,
     runs,
     tui,
+    verifier,
 )
 from maporl_core.cli.shared import examples, show_help
 from maporl_core.cli.terminal import say, say_error
@@ -58,6 +59,7 @@ app.add_typer(runs.app, name="runs")
 app.add_typer(config.app, name="config")
 app.add_typer(pocket.app, name="pocket")
 app.add_typer(bench.app, name="bench")
+app.add_typer(verifier.app, name="verifier")
 app.command("ask-worker", hidden=True)(ask.ask_command)
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor_command)
 app.command("tui", epilog=tui.EXAMPLES, context_settings=tui.PASSED_ON)(tui.tui_command)

@@ -1,0 +1,144 @@
+"""The files of a verifier's data: parts as they are sampled, then one table and its card.
+
+In and out: ``Answer`` and ``Example`` records, plain dicts.  A file appears under its name only
+when it is whole and on disk, so a process may be killed at any moment.  Neighbours: ``data`` has
+the records, ``verifier_data`` decides what is written when.  pyarrow is imported on first use.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from maporl_core.errors import DataError
+from maporl_core.plain_text import one_line
+from maporl_core.store.failures import store_errors
+from maporl_core.store.manifest import flush
+from maporl_core.user_paths import is_file
+from maporl_core.verifier.data import SPLITS, Answer, Example
+
+SETTINGS = "settings.json"
+PARTS = "parts"
+TABLE = "data.parquet"
+CARD = "card.json"
+CARD_PAGE = "card.md"
+
+_CLEAN = str.maketrans(dict.fromkeys(range(55296, 57344), "�"))
+"""Parquet holds strict Unicode: a lone surrogate becomes U+FFFD."""
+
+
+def write_whole(path: Path, fill: Callable[[Path], None]) -> None:
+    """Let ``fill`` write a file beside ``path``, flush it, then give it the name.
+
+    Raises StoreError when the disk refuses; ``path`` is then as it was.
+    """
+    building = path.with_name(f".{path.name}.part-{os.getpid()}")
+    with store_errors("write", path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            fill(building)
+            flush(building)
+            building.replace(path)
+            flush(path.parent)
+        finally:
+            building.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    def fill(part: Path) -> None:
+        part.write_text(text, encoding="utf-8")
+
+    write_whole(path, fill)
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Strict JSON: the caller has made NaN and infinity None."""
+    write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def read_json(path: Path, hint: str) -> dict[str, Any]:
+    """A JSON object.  Raises DataError that ends with ``hint`` when there is none."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8")) if is_file(path) else None
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"{one_line(path)}: cannot be read ({one_line(error)}); {hint}") from error
+    if not isinstance(found, dict):
+        what = "holds no JSON object" if is_file(path) else "no such file"
+        raise DataError(f"{one_line(path)}: {what}; {hint}")
+    return found
+
+
+def part_path(folder: Path, number: int) -> Path:
+    return folder / PARTS / f"part-{number:06d}.parquet"
+
+
+def write_part(path: Path, answers: Sequence[Answer]) -> None:
+    """Answers of some questions, repeated and unparsable ones included."""
+    _write(path, [asdict(answer) for answer in answers], _columns(Answer))
+
+
+def read_part(path: Path) -> list[Answer]:
+    """Raises DataError, saying what to remove, when the file is damaged."""
+    hint = "remove this file, and the same command samples it again"
+    return [Answer(**row) for row in _read(path, _columns(Answer), hint)]
+
+
+def write_examples(path: Path, examples: Sequence[Example]) -> None:
+    _write(path, [asdict(example) for example in examples], _columns(Example))
+
+
+def read_examples(folder: Path) -> dict[str, list[Example]]:
+    """Examples of a data folder by split.  Raises DataError when it is not whole."""
+    hint = "give a folder made with: maporl verifier data"
+    read_json(folder / CARD, hint)  # written last
+    sides: dict[str, list[Example]] = {split: [] for split in SPLITS}
+    for row in _read(folder / TABLE, _columns(Example), hint):
+        example = Example(**row)
+        if example.split not in sides:
+            raise DataError(f"{folder / TABLE}: has a split {one_line(example.split)!r}; {hint}")
+        sides[example.split].append(example)
+    return sides
+
+
+def _columns(record: type[Answer] | type[Example]) -> dict[str, str]:
+    """Name → type of each column, as Arrow names it."""
+    arrow = {"str": "string", "str | None": "string", "bool": "bool", "float": "double"}
+    return {f.name: arrow[str(f.type)] for f in fields(record)}
+
+
+def _write(path: Path, rows: list[dict[str, Any]], columns: Mapping[str, str]) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    for row in rows:
+        for name, value in row.items():
+            if isinstance(value, str):
+                row[name] = value.translate(_CLEAN)
+    schema = pyarrow.schema(
+        [(name, pyarrow.type_for_alias(kind)) for name, kind in columns.items()]
+    )
+    table = pyarrow.Table.from_pylist(rows, schema=schema)
+    write_whole(path, lambda part: parquet.write_table(table, part, compression="zstd"))
+
+
+def _read(path: Path, columns: Mapping[str, str], hint: str) -> list[dict[str, Any]]:
+    import pyarrow
+    from pyarrow import parquet
+
+    if not is_file(path):
+        raise DataError(f"{one_line(path)}: no such file; {hint}")
+    try:
+        table = parquet.read_table(path, partitioning=None)
+        found = {
+            name: str(kind)
+            for name, kind in zip(table.schema.names, table.schema.types, strict=True)
+        }
+        if found != dict(columns):
+            raise DataError(f"{one_line(path)}: has other columns than it should; {hint}")
+        return list(table.to_pylist())
+    except (OSError, ValueError, pyarrow.ArrowException) as error:
+        raise DataError(f"{one_line(path)}: cannot be read ({one_line(error)}); {hint}") from error

@@ -1,0 +1,199 @@
+"""Fitting a verifier and reading it back: data folder → base, training, calibration → a folder.
+
+In: a folder of ``maporl verifier data`` and settings.  Out: a folder with a PEFT adapter, the score
+head, a card and a picture; and from such a folder a ``LearnedVerifier`` again.  Neighbours:
+``models`` loads the base, ``verifier.fit`` trains, ``verifier.report`` measures, ``adapter_files``
+writes PEFT's format, ``cli.verifier`` calls this.
+
+Held-out questions are of two kinds: "valid" ends training and sets the temperature, "test" is what
+is reported.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maporl_core.adapter_files import load_adapter, save_adapter
+from maporl_core.config import BaseModelConfig, PolicyConfig
+from maporl_core.errors import ConfigError, DataError
+from maporl_core.models import load, resolve_device
+from maporl_core.pocket import VARIANTS
+from maporl_core.policy import Base
+from maporl_core.progress import Progress
+from maporl_core.run_state import seed_random_states
+from maporl_core.seeds import stable_seed
+from maporl_core.store.checkpoint import atomic_folder
+from maporl_core.verifier import files, report
+from maporl_core.verifier.calibration import fit_temperature
+from maporl_core.verifier.data import SPLITS, Example
+from maporl_core.verifier.fit import FitSettings, Rows, fit
+from maporl_core.verifier.head import encode
+from maporl_core.verifier.learned import POLICY, LearnedVerifier
+from maporl_core.verifier.pages import draw_reliability, verifier_page
+from maporl_core.verifier.saved import CARD_KIND, Saved, check_base, check_head, read_saved
+
+
+def default_settings(model: str) -> FitSettings:
+    """The published settings, or for a built-in model those that were measured to suit it."""
+    if model in VARIANTS:
+        return FitSettings(lr=3e-3, epochs=6, batch=64)
+    return FitSettings()
+
+
+def sampled_base(data: Path) -> BaseModelConfig:
+    """The first base that gave the answers of a data folder; none of its own code is allowed."""
+    hint = "give a folder made with: maporl verifier data"
+    card = files.read_json(data / files.CARD, hint)
+    try:
+        first = next(iter(card["settings"]["bases"].values()))
+        return BaseModelConfig.model_validate(dict(first) | {"trust_remote_code": False})
+    except (KeyError, TypeError, AttributeError, StopIteration, ValueError) as error:
+        raise DataError(f"{data / files.CARD}: is damaged; {hint}") from error
+
+
+def fit_verifier(
+    data: Path,
+    base_config: BaseModelConfig,
+    settings: FitSettings,
+    folder: Path,
+    progress: Progress,
+    device: str = "auto",
+) -> dict[str, Any]:
+    """Train a verifier on the data folder, measure it on its test questions, save it.
+
+    Returns the card.  Raises DataError when a split lacks right or wrong answers, ModelError for a
+    base that cannot be used, ConfigError for a folder that is something else.
+    """
+    started = time.perf_counter()
+    check_replaceable(folder)
+    sides = files.read_examples(data)
+    _check_sides(data, sides)
+    policy_config = PolicyConfig(rank=settings.rank, alpha=settings.alpha, dropout=settings.dropout)
+    base = _load_base(base_config, policy_config, settings.seed, device, progress)
+    settings = replace(settings, max_length=min(settings.max_length, base.context))
+    seed_random_states(settings.seed)
+    train, cut = _rows(base, sides["train"], settings.max_length)
+    valid, _ = _rows(base, sides["valid"], settings.max_length)
+    history = fit(base, POLICY, train, valid, settings, progress)
+    progress.stage("measuring")
+    verifier = LearnedVerifier(
+        base, temperature=1.0, max_length=settings.max_length, micro_tokens=settings.micro_tokens
+    )
+    temperature = fit_temperature(_logits(verifier, sides["valid"]), valid.labels)
+    card = {
+        "kind": CARD_KIND,
+        "version": 1,
+        "base": base_config.model_dump(mode="json"),
+        "base_hash": base.frozen_hash(),
+        "base_dtype": str(next(base.model.parameters()).dtype),
+        "policy": policy_config.model_dump(mode="json"),
+        "temperature": temperature,
+        "max_length": settings.max_length,
+        "settings": asdict(settings),
+        "history": asdict(history),
+        "rows_cut": cut,
+        "results": _results(verifier, sides, temperature),
+        "data": files.read_json(data / files.CARD, "give a folder made with: maporl verifier data"),
+        "seconds": round(time.perf_counter() - started, 1),
+    }
+    progress.stage(f"saving {folder}")
+    with atomic_folder(folder) as building:
+        save_adapter(base.policies[POLICY], building)
+        files.write_json(building / files.CARD, card)
+        files.write_text(building / files.CARD_PAGE, verifier_page(card))
+        draw_reliability(card["results"]["test"], building / "reliability.png")
+    return card
+
+
+def load_verifier(
+    folder: Path, progress: Progress, *, device: str = "auto", base: str | None = None
+) -> LearnedVerifier:
+    """The verifier of a folder, on a base of its own.
+
+    ``base`` replaces the name or path of the model where it has moved since.  Raises DataError or
+    ModelError for a folder that is not whole, or a base with other weights.
+    """
+    saved = read_saved(folder)
+    config = saved.base if base is None else saved.base.model_copy(update={"model": base})
+    loaded = _load_base(config, saved.policy, 0, device, progress)
+    return verifier_on(loaded, saved, folder)
+
+
+def verifier_on(base: Base, saved: Saved, folder: Path) -> LearnedVerifier:
+    """The verifier of ``folder`` on a base that is loaded and has a policy named ``POLICY``.
+
+    This is how a run shares the agents' base: give ``Base`` one more policy, ``saved.policy`` under
+    the name ``POLICY``, then call this.  Raises ModelError where weights are missing, unexpected or
+    made for another base.
+    """
+    check_base(base, saved, folder)
+    check_head(folder)
+    load_adapter(base.policies[POLICY], folder)
+    return LearnedVerifier(base, temperature=saved.temperature, max_length=saved.max_length)
+
+
+def check_replaceable(folder: Path) -> None:
+    """Raises ConfigError unless there is nothing yet, or a verifier to take the place of."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    try:
+        read_saved(folder)
+    except DataError:
+        raise ConfigError(f"{folder} exists and holds no verifier; name another folder") from None
+
+
+def _load_base(
+    config: BaseModelConfig, policy: PolicyConfig, seed: int, device: str, progress: Progress
+) -> Base:
+    progress.stage(f"loading model {config.model}")
+    loaded = load(config, resolve_device(device), seed)
+    return Base("verifier", config, loaded, {POLICY: policy}, stable_seed(seed, "verifier"))
+
+
+def _check_sides(data: Path, sides: Mapping[str, Sequence[Example]]) -> None:
+    for split in SPLITS:
+        if len({example.label for example in sides[split]}) < 2:
+            raise DataError(
+                f"{data}: its split {split!r} lacks right or wrong answers; sample more questions, "
+                "or raise --holdout"
+            )
+
+
+def _rows(base: Base, examples: Sequence[Example], max_length: int) -> tuple[Rows, int]:
+    encoded = [encode(base.codec, e.question, e.text, max_length) for e in examples]
+    rows = Rows([ids for ids, _ in encoded], [e.label for e in examples])
+    return rows, sum(cut for _, cut in encoded)
+
+
+def _logits(
+    verifier: LearnedVerifier,
+    examples: Sequence[Example],
+    *,
+    question: bool = True,
+    answer: bool = True,
+) -> NDArray[np.float64]:
+    pairs = [(e.question if question else "", e.text if answer else "") for e in examples]
+    return verifier.logits(pairs).logits
+
+
+def _results(
+    verifier: LearnedVerifier, sides: Mapping[str, Sequence[Example]], temperature: float
+) -> dict[str, Any]:
+    """Figures on held-out questions, and on the test ones with a part of the input taken away."""
+    test = sides["test"]
+    found = {
+        side: report.measure(_logits(verifier, sides[side]), sides[side], temperature)
+        for side in ("valid", "test")
+    }
+    return {
+        **found,
+        "without_question": report.ablation(_logits(verifier, test, question=False), test),
+        "question_only": report.ablation(_logits(verifier, test, answer=False), test),
+    }

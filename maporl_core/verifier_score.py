@@ -1,0 +1,77 @@
+"""Scoring a file of answers: rows with a question and an answer in, the same with a score out.
+
+In: JSON lines or Parquet, a verifier folder.  Out: plain rows.  Neighbours: ``tasks.rows`` reads
+with file and line in every complaint, ``verifier_fit`` loads the verifier, ``cli`` prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from maporl_core.errors import DataError
+from maporl_core.plain_text import one_line
+from maporl_core.progress import Progress
+from maporl_core.tasks.rows import BadRow, Tally, read_rows, text_of
+from maporl_core.user_paths import is_file, user_path
+from maporl_core.verifier_fit import load_verifier
+
+_BATCH = 256  # rows between two moves of the progress bar
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredFile:
+    """``rows`` hold question, answer, score and where they stood; ``left_out`` counts the others.
+
+    The scores are what the verifier thinks of the texts: it knows no task, so it does not know
+    which of them hold an answer that can be read.
+    """
+
+    rows: list[dict[str, Any]]
+    left_out: Mapping[str, int]
+
+
+def score_file(
+    file: str,
+    verifier: Path,
+    progress: Progress,
+    keys: tuple[str, str] = ("question", "answer"),
+    skip_bad_rows: bool = False,
+    device: str = "auto",
+    base: str | None = None,
+) -> ScoredFile:
+    """Score every row.  ``keys`` name the question and the answer.
+
+    Raises DataError, with file and line, for a row that cannot be used (unless they are skipped),
+    and before anything is loaded.
+    """
+    path = user_path(file)
+    if not is_file(path):
+        raise DataError(f"{one_line(file)}: no such file")
+    tally = Tally(skip_bad_rows)
+    rows: list[dict[str, Any]] = []
+    for row in read_rows(path, tally):
+        try:
+            question, answer = (str(text_of(row.values, key)) for key in keys)
+        except BadRow as error:
+            if not skip_bad_rows:
+                raise DataError(
+                    f"{row.where}: {one_line(error)}; mend it, or leave such rows out with "
+                    "--skip-bad-rows"
+                ) from error
+            tally.bad(row.where, error)
+            continue
+        rows.append({"where": row.where, "question": question, "answer": answer})
+    if not rows:
+        raise DataError(f"{one_line(file)}: holds no usable rows")
+    loaded = load_verifier(verifier, progress, device=device, base=base)
+    progress.stage("scoring", len(rows))
+    for start in range(0, len(rows), _BATCH):
+        part = rows[start : start + _BATCH]
+        scores = loaded.probabilities([(row["question"], row["answer"]) for row in part])
+        for row, score in zip(part, scores, strict=True):
+            row["score"] = score
+        progress.advance(len(part))
+    return ScoredFile(rows, dict(tally.counts))
