@@ -5,6 +5,8 @@ number that reads as either of two values.  Which reading is meant is drawn 50/5
 shows nowhere in the question, so one agent alone is right half of the time at best: neither
 greedy decoding nor a majority of answers gets further.  Only what the verifier says about the
 messages of a discussion tells the readings apart.
+With ``task.options.lean`` above .5 the larger reading is meant that often: something a verifier can
+learn, and the built-in agents were never taught.
 
 In: split, position and seed.  Out: Problems, and verdicts on messages of the form
 "9: 12 + 9 = 21 - 4 = 17", which say how the smudge was read and then work it out.
@@ -161,7 +163,7 @@ class PocketTask:
     name = "pocket"
 
     def __init__(self, lean: float = 0.5) -> None:
-        """``lean``: the chance, 0.5 to 1, that the reading printed first is meant."""
+        """``lean``: the chance, 0.5 to 1, that the larger reading is the one that is meant."""
         self.lean = lean
 
     def splits(self) -> tuple[str, ...]:
@@ -184,9 +186,7 @@ class PocketTask:
         question = draw_question(rng, numbers)
         true = rng.randrange(2)
         if self.lean != 0.5:
-            low, high = (triple[numbers.smudged] for triple in numbers.triples)
-            first = int(f"{high} or {low}" in question)
-            true = first if rng.random() < self.lean else 1 - first
+            true = int(rng.random() < self.lean)  # reading 1 is the larger
         return Problem(
             id=f"pocket-{split}-{index}" + ("" if split == "test" else f"-s{seed}"),
             question=question,
