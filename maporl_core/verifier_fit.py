@@ -87,7 +87,7 @@ def fit_verifier(
         base, temperature=1.0, max_length=settings.max_length, micro_tokens=settings.micro_tokens
     )
     temperature = fit_temperature(_logits(verifier, sides["valid"]), valid.labels)
-    card = {
+    card: dict[str, Any] = {
         "kind": CARD_KIND,
         "version": 1,
         "base": base_config.model_dump(mode="json"),

@@ -70,8 +70,8 @@ def score_file(
     progress.stage("scoring", len(rows))
     for start in range(0, len(rows), _BATCH):
         part = rows[start : start + _BATCH]
-        scores = loaded.probabilities([(row["question"], row["answer"]) for row in part])
-        for row, score in zip(part, scores, strict=True):
-            row["score"] = score
+        scores = loaded.probabilities([(r["question"], r["answer"]) for r in part])
+        for scored, score in zip(part, scores, strict=True):
+            scored["score"] = score
         progress.advance(len(part))
     return ScoredFile(rows, dict(tally.counts))
