@@ -75,8 +75,8 @@ def make_data(
     if run is not None:
         step = load_policy_state(run, assembly.policies, sampling.policy_state)
     settings = _settings(config, sampling, step)
+    sampler = _Sampler(assembly, sampling, folder, progress)  # an unknown split raises
     _begin(folder, settings)
-    sampler = _Sampler(assembly, sampling, folder, progress)
     try:
         answers = sampler.run()
     except KeyboardInterrupt:

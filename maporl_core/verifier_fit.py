@@ -43,7 +43,7 @@ from maporl_core.verifier.saved import CARD_KIND, Saved, check_base, check_head,
 def default_settings(model: str) -> FitSettings:
     """The published settings, or for a built-in model those that were measured to suit it."""
     if model in VARIANTS:
-        return FitSettings(lr=3e-3, epochs=6, batch=64)
+        return FitSettings(lr=1e-3, epochs=4, batch=32)
     return FitSettings()
 
 
