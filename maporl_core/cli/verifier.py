@@ -32,7 +32,10 @@ from maporl_core.errors import ConfigError
 from maporl_core.store.paths import RunDir
 
 DATA_EXAMPLES = examples(
-    ("maporl verifier data pocket --set task.options.lean=0.9 --out my-data", "built-in agents"),
+    (
+        "maporl verifier data pocket --set task.options.lean=0.9 -n 3000 --out my-data",
+        "built-in agents",
+    ),
     ("maporl verifier data gsm8k --questions 7000 --samples 40 --out my-data", "real models"),
     ("maporl verifier data runs/my-gsm8k --out my-data", "the trained agents of a run"),
 )
@@ -49,7 +52,10 @@ app = typer.Typer(
     help="Sample, train and measure a verifier, and score answers with it.",
     invoke_without_command=True,
     epilog=examples(
-        ("maporl verifier data pocket --set task.options.lean=0.9 --out my-data", "sample"),
+        (
+            "maporl verifier data pocket --set task.options.lean=0.9 -n 3000 --out my-data",
+            "sample",
+        ),
         ("maporl verifier fit my-data --out my-verifier", "train and measure"),
         ("maporl verifier score answers.jsonl --verifier my-verifier", "score"),
     ),
