@@ -174,7 +174,7 @@ async def test_no_color_shows_no_colour_at_all(
     async with app.run_test(size=(80, 24)) as pilot:
         for screen in SCREENS:
             app.show_screen(screen)
-            await pilot.pause(0.2)
+            await pilot.pause(1.0)  # charts come last
             for strip in app.screen._compositor.render_strips():
                 filtered = strip
                 for line_filter in app._filters:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -16,6 +17,7 @@ from textual.content import Content
 from textual.events import Click
 from textual.message import Message
 from textual.reactive import reactive
+from textual.strip import Strip
 from textual.widgets import Static
 from textual_hires_canvas import Canvas
 from textual_plot import AxisFormatter, HiResMode, PlotWidget
@@ -48,6 +50,15 @@ class _Axis(AxisFormatter):
         return [self._labels.get(tick, "") for tick in ticks]
 
 
+class _Canvas(Canvas):
+    """A canvas all of whose cells have a style: it begins lines with a piece that has none, and
+    Textual's filter for ``NO_COLOR`` stops at such a piece."""
+
+    def render_line(self, y: int) -> Strip:
+        line = super().render_line(y)
+        return Strip([segment for segment in line if segment.text], line.cell_length)
+
+
 class Plot(PlotWidget, can_focus=False, inherit_bindings=False):
     """textual-plot's widget, its margins kept small; the keyboard is the dashboard's own."""
 
@@ -65,7 +76,7 @@ class Plot(PlotWidget, can_focus=False, inherit_bindings=False):
         super().__init__(allow_pan_and_zoom=False)
         self._log = False
         self._canvases = {
-            name: Canvas(1, 1, id=name) for name in ("margin-left", "plot", "margin-bottom")
+            name: _Canvas(1, 1, id=name) for name in ("margin-left", "plot", "margin-bottom")
         }
         self.set_x_formatter(_Axis(self._x_marks))
         self.set_y_formatter(_Axis(self._y_marks))
@@ -173,6 +184,7 @@ class Chart(Vertical):
         self._picture: Picture | None = None
         self._line_at: float | None = None
         self._drawn: tuple[object, ...] = ()
+        self._again: Callable[[], None] | None = None
 
     def compose(self) -> ComposeResult:
         yield self._caption
@@ -180,6 +192,11 @@ class Chart(Vertical):
 
     def on_mount(self) -> None:
         self.call_after_refresh(self.draw)
+
+    def on_resize(self) -> None:
+        """The caption is as wide as the chart: write it anew."""
+        if self._again is not None:
+            self._again()
 
     def show(
         self,
@@ -194,6 +211,7 @@ class Chart(Vertical):
 
         ``crosshair`` is the step they were taken at; ``line``: it is drawn too.
         """
+        self._again = partial(self.show, picture, readings, crosshair, line, selected, large)
         self.set_class(large, "-large")
         title = " · ".join([("▶ " if selected else "  ") + picture.spec.title, *picture.notes])
         caption = Content.assemble(

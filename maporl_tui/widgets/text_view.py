@@ -97,6 +97,7 @@ class TextView(ScrollView, can_focus=True):
     def on_resize(self) -> None:
         if self.scrollable_content_region.width != self._width:
             self._cut_anew()
+            self.refresh()  # what was drawn before the first layout was nothing
 
     def render_lines(self, crop: Region) -> list[Strip]:
         # Once for all rows: it walks up the tree to blend backgrounds.
