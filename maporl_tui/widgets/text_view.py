@@ -100,6 +100,8 @@ class TextView(ScrollView, can_focus=True):
             self.refresh()  # what was drawn before the first layout was nothing
 
     def render_lines(self, crop: Region) -> list[Strip]:
+        if self.scrollable_content_region.width != self._width:
+            self._cut_anew()  # drawn before it was told of its new size
         # Once for all rows: it walks up the tree to blend backgrounds.
         self._style = self.rich_style
         return super().render_lines(crop)
