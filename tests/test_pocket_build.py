@@ -25,8 +25,6 @@ from maporl_core.pocket.tokenizer import make_tokenizer
 from maporl_core.pocket.variants import VARIANT
 from maporl_core.progress import Silent
 
-MADE_BY_DEFAULT = ("pocket",)  # pocket-b comes from an earlier form of the recipe
-
 GOOD = Measures(
     accuracy=(0.50, 0.49, 0.48),
     greedy_accuracy=(0.5, 0.5, 0.5),
@@ -152,7 +150,7 @@ def test_the_shipped_tokenizer_is_the_recipes_own(name: str) -> None:
     assert shipped.chat_template == made.chat_template
 
 
-@pytest.mark.parametrize("name", MADE_BY_DEFAULT)
+@pytest.mark.parametrize("name", VARIANTS)
 def test_the_shipped_models_are_what_the_command_makes_by_default(name: str) -> None:
     """Their own reports say so; the weights are the recipe's in number and in shape."""
     report = json.loads((asset_path(name) / REPORT_FILE).read_text(encoding="utf-8"))
@@ -170,7 +168,7 @@ def test_the_shipped_models_are_what_the_command_makes_by_default(name: str) -> 
     assert sum(weight.numel() for weight in shipped.values()) == report["weights"]
 
 
-@pytest.mark.parametrize("name", MADE_BY_DEFAULT)
+@pytest.mark.parametrize("name", VARIANTS)
 def test_the_shipped_models_pass_their_gates_by_their_report(name: str) -> None:
     report = json.loads((asset_path(name) / REPORT_FILE).read_text(encoding="utf-8"))
     measures = {

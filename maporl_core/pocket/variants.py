@@ -72,7 +72,7 @@ VARIANT: Mapping[str, Variant] = {
         layers=2,
         heads=5,
         mlp=208,
-        steps=1800,
+        steps=2600,
         batch=64,
         lr=4e-3,
     ),
