@@ -289,7 +289,7 @@ def test_keys_are_listed_with_default_and_meaning(capsys: pytest.CaptureFixture[
     )
     assert main(["config", "keys", "--json"]) == 0
     facts = {fact["key"]: fact for fact in json.loads(capsys.readouterr().out)}
-    assert facts["discussion.max_context"]["takes"] == "whole number >= 16"
+    assert facts["discussion.max_context"]["takes"] == "whole number >= 16, <= 16,777,216"
     assert facts["train.train_agents"]["takes"] == "list of text"
     assert facts["agents.<n>.name"]["default"] == "required"
     assert facts["ppo.schedule"]["takes"] == "constant, linear, cosine"

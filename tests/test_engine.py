@@ -148,7 +148,7 @@ def test_cached_mixed_batch_over_turns_equals_one_row_at_a_time(
     for turn in range(3):
         asked = requests(texts, turn)
         said = engine.generate(asked, sampling)
-        assert_same(said, plain.generate(asked, sampling), 2e-5)
+        assert_same(said, plain.generate(asked, sampling), 3e-5)
         texts = continued(texts, said, turn)
 
 

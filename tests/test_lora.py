@@ -92,7 +92,8 @@ def test_mixed_rows_agree_with_peft_in_logits_and_gradients(make: Any) -> None:
             expected = getattr(module, leaf)[f"p{index}"].weight.grad
             expected = expected.t() if leaf == "lora_B" else expected
             assert expected.abs().max() > 0
-            assert (view.grad - expected).abs().max() < 1e-5, name
+            scale = max(1.0, float(expected.abs().max()))
+            assert (view.grad - expected).abs().max() < 1e-5 * scale, name
 
 
 def test_base_rows_in_a_mixed_batch_read_exactly_as_without_adapters() -> None:

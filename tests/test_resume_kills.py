@@ -25,6 +25,7 @@ def test_any_difference_between_two_runs_is_seen(tmp_path: Path) -> None:
     for seed in (0, 1):
         root = tmp_path / str(seed)
         words = ("run", tiny(tmp_path), "--root", root, "--set", f"seed={seed}", "--steps", 1)
+        words += ("--set", "discussion.max_new_tokens=12")  # whole messages: their pay differs
         assert command(tmp_path, *words)[0] == 0
         runs.append(account(root / "tiny"))
     assert differences(runs[0], runs[0]) == []

@@ -51,12 +51,12 @@ class _Axis(AxisFormatter):
 
 
 class _Canvas(Canvas):
-    """A canvas all of whose cells have a style: it begins lines with a piece that has none, and
-    Textual's filter for ``NO_COLOR`` stops at such a piece."""
+    """A canvas all of whose cells have a style, before its first picture too: Textual's filter for
+    ``NO_COLOR`` stops at a piece that has none."""
 
     def render_line(self, y: int) -> Strip:
-        line = super().render_line(y)
-        return Strip([segment for segment in line if segment.text], line.cell_length)
+        styled = Strip([segment for segment in super().render_line(y) if segment.text])
+        return styled.adjust_cell_length(self.size.width, self.rich_style)
 
 
 class Plot(PlotWidget, can_focus=False, inherit_bindings=False):
