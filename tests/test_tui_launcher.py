@@ -182,8 +182,7 @@ def became(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
         raise Became
 
     monkeypatch.setattr(os, "execv", execv)
-    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(os, "isatty", lambda _: True)
     return words
 
 

@@ -53,8 +53,8 @@ def steady(text: str) -> str:
     return re.sub(r"\d[\d.,]* [kMGT]?B\b", lambda found: "#" * len(found[0]), text)
 
 
-async def settled(app: MaporlApp, pilot: Pilot[None]) -> str:
-    """The screen once it has stayed the same for more than a second."""
+async def settled(app: MaporlApp, pilot: Pilot[None], wanted: str | None = None) -> str:
+    """The screen once it is as ``wanted``, or after it has stayed the same for some seconds."""
     found, same = "", 0
     for _ in range(100):
         for entry in app.screen.query(Input):
@@ -63,7 +63,7 @@ async def settled(app: MaporlApp, pilot: Pilot[None]) -> str:
         latest = steady(snapshot(app))
         same = same + 1 if latest == found else 0
         found = latest
-        if same == 4:
+        if found == wanted or same == 12:
             return found
     raise AssertionError("the screen never came to rest")
 
@@ -82,13 +82,13 @@ async def test_every_screen_looks_as_it_was_accepted(
         for screen in SCREENS:
             app.show_screen(screen)
             await until(pilot, lambda screen=screen: screen == app.screen.NAME)
-            found = await settled(app, pilot)
             path = FOLDER / f"{screen}-{size[0]}x{size[1]}-{look}.txt"
             if ACCEPT:
                 FOLDER.mkdir(exist_ok=True)
-                path.write_text(found, encoding="utf-8")
+                path.write_text(await settled(app, pilot), encoding="utf-8")
                 continue
             wanted = path.read_text(encoding="utf-8") if path.exists() else ""
+            found = await settled(app, pilot, wanted)
             if found != wanted:
                 lines = difflib.unified_diff(
                     wanted.splitlines(), found.splitlines(), path.name, "now", lineterm="", n=0

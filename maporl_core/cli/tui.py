@@ -39,7 +39,7 @@ def need_terminal(json: bool) -> None:
     """Raise ConfigError where ``--tui`` cannot be followed."""
     if json:
         raise ConfigError("--tui and --json exclude each other: choose one")
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not (os.isatty(0) and os.isatty(1)):
         raise ConfigError("--tui needs a terminal; leave it out here")
 
 
