@@ -15,7 +15,7 @@ from textual import work
 from textual.app import App, SystemCommand
 from textual.binding import Binding
 from textual.reactive import reactive
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 
 from maporl_core.errors import MaporlError
 from maporl_core.store.reader import RunDir
@@ -37,6 +37,7 @@ from maporl_tui.text import one_line, safe
 from maporl_tui.theme_keeper import ThemeKeeper
 from maporl_tui.themes import APP_VARIABLES
 from maporl_tui.view import RunView, apply_news, apply_problem
+from maporl_tui.widgets.option_pages import Palette
 
 REFRESH = 0.5
 """Seconds between two looks at a run that is being trained."""
@@ -180,16 +181,16 @@ class MaporlApp(App[None]):
     # Screens ----------------------------------------------------------------------------------
 
     def show_screen(self, name: str) -> None:
-        """Go to one of the six screens."""
-        present = self.screen
-        if isinstance(present, RunScreen):
-            if name == present.NAME:
-                return
-            self._history = [*self._history[-20:], present.NAME]
+        """Go to one of the six screens; no key comes too early: without a first one, nothing."""
+        while isinstance(self.screen, ModalScreen):
+            self.screen.dismiss(None)
+        if not isinstance(present := self.screen, RunScreen) or name == present.NAME:
+            return
+        self._history = [*self._history[-20:], present.NAME]
         self.switch_screen(name)
 
     def go_back(self) -> None:
-        """The screen before this one; nothing when this is the first."""
+        """The screen before this one, if any."""
         if self._history:
             self.switch_screen(self._history.pop())
 
@@ -203,21 +204,23 @@ class MaporlApp(App[None]):
         self.comparison = (a, b)
         self.show_screen("compare")
 
-    def action_show(self, name: str) -> None:
-        self.show_screen(name)
+    action_show = show_screen
 
     def action_help(self) -> None:
         rows = []
-        for key, active in self.screen.active_bindings.items():
+        for active in self.screen.active_bindings.values():
             binding = active.binding
             if binding.id is None or not binding.description or not active.enabled:
                 continue
             rows.append((self.get_key_display(binding), binding.description, binding.id))
-            del key
         name = getattr(self.screen, "NAME", "")
         order = {name: 0, "common": 1, "app": 2}
         rows.sort(key=lambda row: order.get(row[2].split(".")[0], 3))
         self.push_screen(Keys(rows, f"Keys on {name.capitalize()}"))
+
+    def action_command_palette(self) -> None:
+        if not isinstance(self.screen, Palette):
+            self.push_screen(Palette(id="--command-palette"))
 
     def action_detach(self) -> None:
         self.exit()

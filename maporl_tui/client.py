@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from maporl_core.config import RunConfig
 from maporl_core.config_load import load_config
-from maporl_core.errors import ConfigError, MaporlError
+from maporl_core.errors import ConfigError, MaporlError, StoreError
 from maporl_core.store.reader import (
     LiveDiscussion,
     RequestWriter,
@@ -40,6 +40,7 @@ class StoreClient:
         self.run = run
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"store-{run.name}")
         self._reader: StoreReader | None = None
+        self._closed = False
 
     async def ask(self, question: Callable[[StoreReader], Answer]) -> Answer:
         """The answer to a question, read in the client's thread.  Raises StoreError."""
@@ -47,7 +48,7 @@ class StoreClient:
         def read() -> Answer:
             return question(self._open())
 
-        return await asyncio.get_running_loop().run_in_executor(self._thread, read)
+        return await self._in_thread(read)
 
     async def first_look(self) -> RunView:
         """An empty view with the run's config."""
@@ -59,7 +60,7 @@ class StoreClient:
             except MaporlError as error:
                 return None, str(error)
 
-        config, problem = await asyncio.get_running_loop().run_in_executor(self._thread, read)
+        config, problem = await self._in_thread(read)
         return RunView(run.name, str(run.path), config=config, config_problem=problem)
 
     async def look(self, view: RunView) -> News:
@@ -72,14 +73,21 @@ class StoreClient:
         def write() -> int:
             return RequestWriter(self.run).add(command)
 
-        return await asyncio.get_running_loop().run_in_executor(self._thread, write)
+        return await self._in_thread(write)
 
     def close(self) -> None:
         """Let go of the store; a question that is being answered is not waited for."""
+        self._closed = True
         reader, self._reader = self._reader, None
         if reader is not None:
             self._thread.submit(reader.close)
         self._thread.shutdown(wait=False)
+
+    async def _in_thread(self, work: Callable[[], Answer]) -> Answer:
+        """What ``work`` returns.  Raises StoreError after ``close``: somebody was still asking."""
+        if self._closed:
+            raise StoreError(f"{self.run.name} is no longer looked at")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def _open(self) -> StoreReader:
         if self._reader is None:

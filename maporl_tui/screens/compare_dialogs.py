@@ -20,6 +20,7 @@ from textual.widgets.option_list import Option
 from maporl_tui.compare_items import Side, Stored, evaluation_name
 from maporl_tui.compare_talk import OwnQuestion
 from maporl_tui.text import one_line
+from maporl_tui.widgets.option_pages import PagedOptions
 
 _LEAVE = Binding("escape", "leave", "Back", id="dialog.leave")
 
@@ -43,7 +44,7 @@ class ChoosePair(ModalScreen[tuple[Side, Side] | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog -wide"):
             yield Static("", markup=False, id="which")
-            yield OptionList(
+            yield PagedOptions(
                 *(
                     Option(describe(side, self._several), id=str(number))
                     for number, side in enumerate(self._sides)

@@ -35,6 +35,7 @@ from maporl_tui.screens.launch_choose import Choose
 from maporl_tui.text import one_line
 from maporl_tui.view import RunView
 from maporl_tui.widgets.form_field import FieldList, FieldRow
+from maporl_tui.widgets.option_pages import PagedOptions
 
 SETTLE = 1.0
 """Seconds without a change before the doctor is asked."""
@@ -61,7 +62,7 @@ class LaunchScreen(RunScreen):
     def compose_body(self) -> ComposeResult:
         yield Static("", markup=False, id="source")
         with Horizontal(id="form"):
-            yield OptionList(
+            yield PagedOptions(
                 *(Option(name, id=name) for name in section_names()),
                 id="sections",
                 classes="pane",

@@ -16,6 +16,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Label, OptionList, Static
 from textual.widgets.option_list import Option
 
+from maporl_tui.widgets.option_pages import PagedOptions
+
 
 class Choose(ModalScreen[str | None]):
     """One of several."""
@@ -34,7 +36,7 @@ class Choose(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Static(Content(self._question), markup=False)
-            yield OptionList(
+            yield PagedOptions(
                 *(
                     Option(Content.assemble((value, "bold"), f"  {meaning}"), id=str(number))
                     for number, (value, meaning) in enumerate(self._choices)
