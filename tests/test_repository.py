@@ -249,6 +249,17 @@ def test_licence_is_whole() -> None:
     assert "9. Accepting Warranty or Additional Liability" in text
 
 
+def test_no_pattern_repeats_a_group_possessively() -> None:
+    """Python 3.11.0 to 3.11.4 match "(...)*+" and kin wrongly; of one character they are right."""
+    found = re.compile(r"\)(?:[*+?]|\{[\d,]+\})\+")
+    code = [path for top in ("maporl_core", "maporl_tui") for path in (ROOT / top).rglob("*.py")]
+    assert code
+    for path in code:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if 'r"' in line or 'rf"' in line:
+                assert not found.search(line), f"{path}: {line}"
+
+
 def test_no_source_file_holds_too_much() -> None:
     sizes = {
         name: read(name).count("\n")

@@ -36,9 +36,10 @@ _LAST_FEW = 64  # numbers at the end of a text that are looked at
 _MAX_PLACES = 60  # decimals of a canonical spelling
 _MAX_ANSWER = 2_000  # characters of an explicit answer; a longer one is no number
 
+# Nothing here repeats a group possessively: Python before 3.11.5 reads "(...)*+" wrongly.
 _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
-_GROUPED = r"\d{1,3}(?:,\d{3}){1,40}+(?!\d|,\d)"
-_INDIAN = r"\d{1,2}(?:,\d{2}(?!\d)){1,20}+,\d{3}(?!\d|,\d)"
+_GROUPED = r"\d{1,3}(?:,\d{3}){1,40}(?!\d|,\d)"
+_INDIAN = r"\d{1,2}(?:,\d{2}(?!\d)){1,20},\d{3}(?!\d|,\d)"
 # One number in running text.  What is glued to a word (H2O, x_1), a power or a slash, and parts
 # of dates, versions and lists (5/12/2023, 1.2.3, "12,5"), is none.  The sign is looked for apart.
 _LITERAL = re.compile(
@@ -64,7 +65,7 @@ _LINK = re.compile(
 )
 # What may stand around the one number of an explicit answer; operators and brackets may not.
 _BEFORE = re.compile(
-    r"(?:(?:(?!(?:not|no)\b)[^\W\d_]{2,}|[aA≈~])[\s:,.'’≈~]++)*+[$€£¥₹]?\s*"
+    r"(?:(?:(?!(?:not|no)\b)[^\W\d_]{2,}|[aA≈~])[\s:,.'’≈~]++)*[$€£¥₹]?\s*"
     r"|(?:[^\W\d_]{2,}\s*:)?\s*(?:[-+]\s*[$€£¥₹]?|[$€£¥₹]\s?-)\s*"
 )
 _AFTER = re.compile(r"\s*(?![xyznabei]\b)(?:[^\d+*/^\\=<>|{}!-]|[/-](?=\s?[A-Za-z])|\^[23]\b)*")
