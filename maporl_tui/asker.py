@@ -50,6 +50,7 @@ class Asker:
         self._listening: asyncio.Task[None] | None = None
         self._count = 0
         self._closing = False
+        self._problem = ""
 
     @property
     def alive(self) -> bool:
@@ -116,10 +117,17 @@ class Asker:
 
     async def _send(self, line: Mapping[str, Any]) -> None:
         process = self._process
-        if process is None or process.stdin is None or process.returncode is not None:
-            raise ConnectionError("the worker is not running")
-        process.stdin.write((json.dumps(line) + "\n").encode("ascii"))
-        await process.stdin.drain()
+        try:
+            if process is None or process.stdin is None or process.returncode is not None:
+                raise ConnectionError("the worker is not running")
+            process.stdin.write((json.dumps(line) + "\n").encode("ascii"))
+            await process.stdin.drain()
+        except ConnectionError:
+            if self._listening is not None:
+                await asyncio.wait({self._listening}, timeout=2.0)  # its last words say why
+            if self._problem:
+                raise ConnectionError(self._problem) from None
+            raise
 
     async def _listen(self, process: Process) -> None:
         assert process.stdout is not None
@@ -133,6 +141,8 @@ class Asker:
             except json.JSONDecodeError:
                 continue
             problem_told = event.get("event") == "problem" and event.get("ask") is None
+            if problem_told:
+                self._problem = str(event.get("text"))
             self._on_event(event)
         await process.wait()
         await draining

@@ -168,3 +168,18 @@ def test_a_killed_app_leaves_no_worker(tmp_path: Path) -> None:
         time.sleep(0.05)
     else:
         assert not Path(f"/proc/{worker}/cmdline").exists()
+
+
+async def test_a_question_to_a_worker_that_left_is_refused_with_its_last_words(
+    fake: Callable[..., Asker], heard: Heard
+) -> None:
+    told = '{"event": "problem", "ask": null, "text": "no adapters yet"}'
+    asker = fake(f"print('{told}'); raise SystemExit(5)")
+    await asker.start()
+    await heard.until("problem")
+    end = time.monotonic() + 20
+    while asker.alive and time.monotonic() < end:
+        await asyncio.sleep(0.01)
+    with pytest.raises(ConnectionError, match="no adapters yet"):
+        await asker.ask("Why?")
+    await asker.close()

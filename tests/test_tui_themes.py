@@ -14,6 +14,7 @@ from maporl_tui.app import MaporlApp, Options
 from maporl_tui.keymap import SCREENS
 from maporl_tui.settings import keep_theme, read_settings
 from maporl_tui.themes import ThemeError, load_themes, read_theme, shipped_folder
+from maporl_tui.widgets.log_view import LogView
 
 __all__ = ["own_settings"]
 
@@ -183,3 +184,19 @@ async def test_no_color_shows_no_colour_at_all(
                     if segment.style is not None and segment.style.color is not None:
                         triplet = segment.style.color.get_truecolor()
                         assert max(triplet) - min(triplet) <= 2, segment
+
+
+async def test_no_color_bears_a_log_that_shows_nothing(
+    tmp_path: Path, own_settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    app = MaporlApp(Options(tmp_path, demo_run(tmp_path)))
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.show_screen("dashboard")
+        await pilot.pause(0.5)
+        log = app.screen.query_one(LogView)
+        for words in ("", "no event says this"):
+            log.filter = words
+            log.show(())
+            for segment in log.render_line(0):
+                assert segment.style is not None

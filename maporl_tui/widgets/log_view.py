@@ -128,7 +128,8 @@ class LogView(ScrollView, can_focus=True):
         if row >= len(self._rows):
             if y == 0 and not self._rows:
                 words = "no event holds that; / with nothing shows all" if self.filter else ""
-                return Strip([Segment(words, self.rich_style)]).adjust_cell_length(width)
+                text = Segment(words, self.rich_style)
+                return Strip([text]).adjust_cell_length(width, self.rich_style)
             return Strip.blank(width, self.rich_style)
         event = self._rows[row]
         level = event.level if event.level in ALERTS else "info"
