@@ -29,6 +29,7 @@ from maporl_core.progress import Progress, Silent
 from maporl_core.run_state import load_policy_state
 from maporl_core.store.paths import RunDir
 from maporl_core.types import Message, Problem, RewardParts
+from maporl_core.verifier_run import kept_verifier
 
 Emit = Callable[[Mapping[str, Any]], None]
 
@@ -120,7 +121,9 @@ class Worker:
         for side in self._sides:
             if side.run.path not in self._assemblies:
                 config = load_config(side.run.config)
-                self._assemblies[side.run.path] = assemble(config, self._progress)
+                self._assemblies[side.run.path] = assemble(
+                    config, self._progress, kept_verifier(side.run, config)
+                )
         for side in self._sides:
             self._ready(side)  # a missing checkpoint is said before the first question
         self._emit(

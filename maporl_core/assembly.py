@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
 
 from maporl_core.adapter_files import load_adapter
 from maporl_core.config import RunConfig
@@ -16,13 +19,16 @@ from maporl_core.engine import make_engine
 from maporl_core.engine.base import Engine, Sampling
 from maporl_core.errors import DataError, ModelError
 from maporl_core.models import load, resolve_device
-from maporl_core.policy import Policies
+from maporl_core.policy import Guest, LoadedModel, Policies
 from maporl_core.progress import Progress
 from maporl_core.tasks.base import Task
 from maporl_core.tasks.registry import make_task
 from maporl_core.types import Discussion, Problem
 from maporl_core.user_paths import user_path
-from maporl_core.verifier import Verifier, make_verifier
+from maporl_core.verifier import TimedVerifier, Verifier, make_verifier
+from maporl_core.verifier.learned import POLICY
+from maporl_core.verifier.placing import Placed, place, verifier_folder
+from maporl_core.verifier.saved import verifier_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +39,7 @@ class Assembly:
     task: Task
     policies: Policies
     engines: dict[str, Engine]  # by base
-    verifier: Verifier
+    verifier: TimedVerifier
     speakers: tuple[Speaker, ...]
 
     def same(self, first: str, second: str, problem: Problem) -> bool:
@@ -43,13 +49,13 @@ class Assembly:
         return bool(self.task.is_correct(second, replace(problem, gold=first)))
 
     def bench(self, verifier: Verifier | None = None) -> Bench:
-        verifier = verifier or self.verifier
+        score = (verifier or self.verifier).score
 
         def grade(text: str, problem: Problem) -> tuple[str | None, bool | None]:
             answer = self.task.extract(text)
             return answer, self.task.is_correct(answer, problem)
 
-        return Bench(self.task.prompt, grade, verifier.score, self.same)
+        return Bench(self.task.prompt, grade, score, self.same)
 
     def decode(self, agent: int, ids: Sequence[int]) -> str:
         """Token ids as one agent's tokenizer writes them, special tokens included."""
@@ -102,27 +108,28 @@ class Assembly:
         return hold(problems, seats, self.speakers, self.bench(), rules, listeners)
 
 
-def assemble(config: RunConfig, progress: Progress) -> Assembly:
+def assemble(config: RunConfig, progress: Progress, verifier: Path | None = None) -> Assembly:
     """Load data and models.  Everything that needs a network happens in here.
 
+    ``verifier``: a run's own copy of its learned verifier, in place of ``verifier.path``.
     Raises DataError, ModelError or ConfigError with what to do.
     """
+    placed = None
+    if config.verifier.on_model:
+        placed = place(config, verifier or verifier_folder(config))
     progress.stage(f"loading task {config.task.name}")
     task = make_task(config.task)
     for split in (config.task.train_split, config.task.eval_split):
         if task.size(split) == 0:  # an unknown split raises by itself
             raise DataError(f"task {task.name}: its split {split!r} holds no problems")
     device = resolve_device(config.device)
-    loaded = {}
-    for name in dict.fromkeys(policy.base for policy in config.resolved_policies().values()):
-        progress.stage(f"loading model {config.bases[name].model}")
-        loaded[name] = load(config.bases[name], device, config.seed)
-    policies = Policies(config, loaded)
+    policies = _load_policies(config, device, placed, progress)
     for name in policies.names():
         start_from = policies[name].config.adapter
         if start_from is not None:
             load_adapter(policies[name], user_path(start_from))
-    engines = {name: make_engine(base, config.engine) for name, base in policies.bases.items()}
+    spoken_on = {policies[name].base.name: policies[name].base for name in policies.names()}
+    engines = {name: make_engine(base, config.engine) for name, base in spoken_on.items()}
     speakers = []
     for agent, policy_name in zip(config.agents, config.agent_policies(), strict=True):
         base = policies[policy_name].base
@@ -130,5 +137,34 @@ def assemble(config: RunConfig, progress: Progress) -> Assembly:
         speakers.append(
             Speaker(agent.name, agent.role, policy_name, engines[base.name], base.codec, window)
         )
-    verifier = make_verifier(config.verifier)
-    return Assembly(config, task, policies, engines, verifier, tuple(speakers))
+    scorer = TimedVerifier(_make_verifier(config, policies, placed))
+    return Assembly(config, task, policies, engines, scorer, tuple(speakers))
+
+
+def _load_policies(
+    config: RunConfig, device: torch.device, placed: Placed | None, progress: Progress
+) -> Policies:
+    """Every base once, with all policies that stand on it, the verifier's among them."""
+    bases = {p.base: config.bases[p.base] for p in config.resolved_policies().values()}
+    guest = None
+    if placed is not None:
+        if placed.apart is not None:
+            bases[placed.base] = placed.apart
+        refitted = config.verifier.refit_every > 0
+        guest = Guest(POLICY, placed.saved.policy, placed.base, bases[placed.base], refitted)
+    loaded: dict[str, LoadedModel] = {}
+    for name, base in bases.items():
+        what = (
+            "the verifier's model" if placed and placed.base == name and placed.apart else "model"
+        )
+        progress.stage(f"loading {what} {base.model}")
+        loaded[name] = load(base, device, config.seed)
+    return Policies(config, loaded, guest)
+
+
+def _make_verifier(config: RunConfig, policies: Policies, placed: Placed | None) -> Verifier:
+    if placed is None:
+        return make_verifier(config.verifier)
+    made = verifier_on(policies.bases[placed.base], placed.saved, placed.folder)
+    made.micro_tokens = config.ppo.micro_tokens
+    return made

@@ -34,6 +34,7 @@ from maporl_core.config_types import (
     Window,
     check_names,
 )
+from maporl_core.config_verifier import VerifierConfig as VerifierConfig
 
 MAX_AGENTS = 4096  # far more than fit any memory; doctor forecasts what does
 
@@ -124,23 +125,16 @@ class DiscussionConfig(Section):
     consensus_stop: bool = Field(
         False, description="stop a problem's discussion when all agents gave the same answer"
     )
-    style: Literal["standard", "compact"] = Field("standard", description="wording of the prompts")
+    style: Literal["standard", "short", "compact"] = Field(
+        "standard",
+        description="wording of the prompts; standard: scores as the published probabilities, "
+        "short: as bare numbers, compact: for the built-in agents",
+    )
     max_new_tokens: Tokens = Field(300, description="length limit of one message")
     max_context: Window | None = Field(
         None, description="context window in tokens; default: the model's own"
     )
     temperature: Temperature = Field(1.0, description="sampling temperature of training rollouts")
-
-
-class VerifierConfig(Section):
-    """Who scores messages: v(t, a) in [0, 1]."""
-
-    kind: Literal["rule", "noisy"] = Field(
-        "rule", description="rule: v = c.  noisy: scores drawn around c with a stated AUROC"
-    )
-    auroc: Annotated[float, Field(ge=0.5, lt=1.0)] = Field(
-        0.95, description="noisy: chance that a right answer outscores a wrong one"
-    )
 
 
 class RewardConfig(Section):
@@ -302,6 +296,11 @@ class RunConfig(Section):
                     f"policies.{name}.base: {policy.base!r} is not one of "
                     f"{', '.join(sorted(self.bases))}"
                 )
+        if self.verifier.base is not None and self.verifier.base not in self.bases:
+            raise ValueError(
+                f"verifier.base: {self.verifier.base!r} is not one of "
+                f"{', '.join(sorted(self.bases))}"
+            )
         for name in self.train.train_agents or ():
             if name not in names:
                 raise ValueError(f"train.train_agents: {name!r} is not one of {', '.join(names)}")

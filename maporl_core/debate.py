@@ -67,7 +67,8 @@ def debate(
     ``on_text`` hears (turn, agent, text so far), ``on_turn`` each finished turn, scored.
     Two calls with the same seed differ by the policies alone.
     """
-    scored = problem.gold is not None
+    verifier = assembly.config.verifier
+    scored = problem.gold is not None or verifier.on_model
     bench = assembly.bench()
     if not scored:
         bench = replace(bench, score=lambda _problems, messages, _seeds: [None] * len(messages))
@@ -83,5 +84,7 @@ def debate(
     rules = assembly.rules(seed, temperature, untrained=policy_state == "base")
     listeners = Listeners(watched=frozenset({0}), text=text, spoken=spoken)
     discussion = hold([problem], [0], assembly.speakers, bench, rules, listeners)[0]
-    rewards = reward_discussion(discussion, assembly.config.reward) if scored else None
+    rewards = None
+    if scored:
+        rewards = reward_discussion(discussion, assembly.config.reward, verifier.by_score)
     return Debate(policy_state, discussion, rewards)

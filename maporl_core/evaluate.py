@@ -25,6 +25,7 @@ from maporl_core.store.reader import StoreReader
 from maporl_core.store.records import Evaluation, Paid
 from maporl_core.store.writer import StoreWriter
 from maporl_core.types import Discussion, EvalSummary, Interval, PairedGain, Problem
+from maporl_core.verifier_run import kept_verifier
 
 
 def evaluate(
@@ -122,7 +123,7 @@ def evaluate_run(
 
     ``config`` is the run's own, changed where the caller wants another task or setting.
     """
-    assembly = assemble(config, progress)
+    assembly = assemble(config, progress, kept_verifier(run, config))
     step = load_policy_state(run, assembly.policies, policy_state)
     asked = held_out(assembly, questions, split)
     problems, _ = assembly.fitting(asked, range(len(asked)))

@@ -211,16 +211,41 @@ def _decoder_of(model: Any) -> Any:
     return decoder
 
 
-class Policies:
-    """All bases and policies of a run."""
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """A policy that no agent speaks with, on an agents' base or one of its own.
 
-    def __init__(self, config: RunConfig, loaded: Mapping[str, LoadedModel]) -> None:
+    ``saved``: its weights change during the run, so checkpoints hold them.
+    """
+
+    name: str
+    config: PolicyConfig
+    base: str
+    base_config: BaseModelConfig
+    saved: bool = False
+
+
+class Policies:
+    """All bases and policies of a run: those of the agents, by name, and at most one guest."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        loaded: Mapping[str, LoadedModel],
+        guest: Guest | None = None,
+    ) -> None:
         resolved = config.resolved_policies()
+        self.guest = guest
+        bases = {policy.base: config.bases[policy.base] for policy in resolved.values()}
+        if guest is not None:
+            bases.setdefault(guest.base, guest.base_config)
         self.bases: dict[str, Base] = {}
-        for base_name in dict.fromkeys(policy.base for policy in resolved.values()):
+        for base_name, base_config in bases.items():
             on_base = {name: p for name, p in resolved.items() if p.base == base_name}
+            if guest is not None and guest.base == base_name:
+                on_base[guest.name] = guest.config
             self.bases[base_name] = Base(
-                base_name, config.bases[base_name], loaded[base_name], on_base, config.seed
+                base_name, base_config, loaded[base_name], on_base, config.seed
             )
         self.by_name: dict[str, Policy] = {
             name: self.bases[policy.base].policies[name] for name, policy in resolved.items()
@@ -230,4 +255,12 @@ class Policies:
         return self.by_name[name]
 
     def names(self) -> Sequence[str]:
+        """Policies that agents speak with."""
         return tuple(self.by_name)
+
+    def saved(self) -> Mapping[str, Policy]:
+        """Policies whose weights belong in a checkpoint."""
+        if self.guest is None or not self.guest.saved:
+            return self.by_name
+        guest = self.bases[self.guest.base].policies[self.guest.name]
+        return self.by_name | {guest.name: guest}

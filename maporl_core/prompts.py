@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +33,24 @@ def _probability(score: float | None) -> str:
     return "" if score is None else f" (judged right with probability {score:.2f})"
 
 
-def _standard_later(own: Seen, others: Sequence[Seen]) -> str:
+def _bare(score: float | None) -> str:
+    return "" if score is None else f" [{score:.2f}]"
+
+
+def _worded_later(
+    shown_score: Callable[[float | None], str], own: Seen, others: Sequence[Seen]
+) -> str:
     """The published setting: every solution with its score, then the request to answer again."""
     if not others:
         return (
-            f"Your solution above was read again{_probability(own.score)}. "
+            f"Your solution above was read again{shown_score(own.score)}. "
             "Check it step by step and give your final answer again in the same format."
         )
     shown = "\n\n".join(
-        f"{other.name}'s solution{_probability(other.score)}:\n{other.text.strip()}"
+        f"{other.name}'s solution{shown_score(other.score)}:\n{other.text.strip()}"
         for other in others
     )
-    own_line = f"\n\nYour own solution{_probability(own.score)} is the one you gave above."
+    own_line = f"\n\nYour own solution{shown_score(own.score)} is the one you gave above."
     return (
         f"These are the solutions of the other agents to the same problem.\n\n{shown}{own_line}\n\n"
         "Compare them with yours, say which steps are right, and give your updated final answer "
@@ -72,6 +79,9 @@ def _compact_later(own: Seen, others: Sequence[Seen]) -> str:
 
 
 STYLES: Mapping[str, PromptStyle] = {
-    "standard": PromptStyle(opening=lambda question: question, later=_standard_later),
+    "standard": PromptStyle(
+        opening=lambda question: question, later=partial(_worded_later, _probability)
+    ),
+    "short": PromptStyle(opening=lambda question: question, later=partial(_worded_later, _bare)),
     "compact": PromptStyle(opening=lambda question: question, later=_compact_later),
 }

@@ -81,15 +81,15 @@ class ScoreTerm:
 
 
 def reward_discussion(
-    discussion: Discussion, config: RewardConfig
+    discussion: Discussion, config: RewardConfig, by_score: bool = False
 ) -> tuple[tuple[RewardParts, ...], ...]:
     """What every message is paid, [T][A]; T is the last turn really held.
 
-    A message without a parsable answer has v = 0 and c = 0, whatever it was given.
-    Raises DataError when a message has no score.
+    A message without a parsable answer has v = 0 and c = 0, whatever it was given.  ``by_score``
+    as in ``shaping_events``.  Raises DataError when a message has no score.
     """
     scores = [[_score(discussion, message) for message in row] for row in discussion.messages]
-    events = shaping_events(discussion, config.tie)
+    events = shaping_events(discussion, config.tie, by_score)
     return tuple(
         tuple(
             _reward_message(message, scores, event, config)
@@ -112,15 +112,18 @@ def score_terms(
 
 
 def shaping_events(
-    discussion: Discussion, tie: Tie = "majority"
+    discussion: Discussion, tie: Tie = "majority", by_score: bool = False
 ) -> tuple[tuple[ShapingEvent, ...], ...]:
     """Which incentives fired for every message, [T][A], before any coefficient.
 
-    Correctness is ``Message.correct``; where that is None (no gold answer) a score of at least
-    ``SCORE_THRESHOLD`` counts as right.  A message without an answer is wrong.  Raises DataError
+    Correctness is ``Message.correct``; where that is None (no gold answer), and everywhere with
+    ``by_score`` (a learned verifier decides), a score of at least ``SCORE_THRESHOLD`` counts as
+    right.  A message without an answer is wrong.  Raises DataError
     when a message with one has neither.
     """
-    right = [[_is_right(discussion, message) for message in row] for row in discussion.messages]
+    right = [
+        [_is_right(discussion, message, by_score) for message in row] for row in discussion.messages
+    ]
     return tuple(
         tuple(_event(right, turn, agent, tie) for agent in range(len(row)))
         for turn, row in enumerate(right)
@@ -180,10 +183,10 @@ def _score(discussion: Discussion, message: Message) -> float:
     return 0.0 if message.answer is None else message.score
 
 
-def _is_right(discussion: Discussion, message: Message) -> bool:
+def _is_right(discussion: Discussion, message: Message, by_score: bool) -> bool:
     if message.answer is None:
         return False
-    if message.correct is not None:
+    if message.correct is not None and not by_score:
         return message.correct
     return _score(discussion, message) >= SCORE_THRESHOLD
 

@@ -31,17 +31,17 @@ TRAINER = "trainer"
 
 def save_policies(folder: Path, policies: Policies) -> None:
     """Every policy as ``folder/policies/<name>/`` in PEFT's format with its value head."""
-    for name in policies.names():
-        save_adapter(policies[name], folder / POLICIES / name)
+    for name, policy in policies.saved().items():
+        save_adapter(policy, folder / POLICIES / name)
 
 
 def load_policies(folder: Path, policies: Policies) -> None:
     """The inverse of ``save_policies``.  Raises StoreError when a policy is missing."""
-    for name in policies.names():
+    for name, policy in policies.saved().items():
         place = folder / POLICIES / name
         if not place.is_dir():
             raise StoreError(f"{folder}: has no policy {name!r}; was it made with another config?")
-        load_adapter(policies[name], place)
+        load_adapter(policy, place)
 
 
 def save_run_state(

@@ -28,6 +28,8 @@ from maporl_core.store.paths import RunDir
 from maporl_core.store.records import MessageReward, Paid
 from maporl_core.types import Discussion, PairedGain, RewardParts, StepReport
 from maporl_core.update import Updater, UpdateResult
+from maporl_core.verifier.watching import verifier_metrics
+from maporl_core.verifier_run import VerifierKeeper
 from maporl_core.watch import Watch
 
 Rewards = Sequence[tuple[tuple[RewardParts, ...], ...]]
@@ -57,19 +59,22 @@ def train(
     and the errors of data, models and store as they come; what was stored before stays whole.
     """
     with open_session(config, run, progress, stop) as session, ExitStack() as after_loading:
-        assembly = assemble(config, progress)
+        keeper = VerifierKeeper(config, run, session.store, session.say, progress)
+        assembly = assemble(config, progress, keeper.folder())
         after_loading.enter_context(offline())
         updater = Updater(assembly.policies, config)
         session.attach(assembly, updater)
         done = session.restore() if resume else session.begin()
+        keeper.begin(assembly, done)
         try:
             if done == 0 and not session.evaluated("before", step=0):
                 session.evaluate("before", "base", step=0)
             session.milestone(done)
             for step in range(done, config.train.steps):
                 session.obey(step)
-                one_step(session, assembly, updater, step)
+                metrics = one_step(session, assembly, updater, step)
                 done = step + 1
+                keeper.after_step(done, metrics)
                 session.milestone(done)
             session.obey(done)
             gain = session.finish(done)
@@ -78,9 +83,13 @@ def train(
     return TrainResult(done, gain)
 
 
-def one_step(session: Session, assembly: Assembly, updater: Updater, step: int) -> None:
-    """One rollout round and its update; stored as one transaction.  ``step`` counts from 0."""
+def one_step(session: Session, assembly: Assembly, updater: Updater, step: int) -> dict[str, float]:
+    """One rollout round and its update; stored as one transaction.  ``step`` counts from 0.
+
+    Returns the step's metrics.
+    """
     config, clock = assembly.config, _Clock()
+    assembly.verifier.take_seconds()  # an evaluation's are not the step's
     count = config.train.problems_per_step
     progress = session.progress
     agents, turns = len(assembly.speakers), config.discussion.turns
@@ -96,7 +105,8 @@ def one_step(session: Session, assembly: Assembly, updater: Updater, step: int) 
     discussions = assembly.hold(problems, seats, rules, listeners)
     clock.lap("rollout")
 
-    rewards = [reward_discussion(discussion, config.reward) for discussion in discussions]
+    by_score = config.verifier.by_score
+    rewards = [reward_discussion(d, config.reward, by_score) for d in discussions]
     rows = pack(discussions, rewards, config.agent_policies(), session.trained_agents)
     clock.lap("reward")
 
@@ -107,17 +117,21 @@ def one_step(session: Session, assembly: Assembly, updater: Updater, step: int) 
 
     metrics = {
         **step_metrics(discussions, turns, assembly.same),
+        **verifier_metrics(discussions),
         **reward_metrics(rewards),
         **_shaping_metrics(assembly, discussions),
         **result.metrics,
         **speed_metrics(discussions, rows, config.ppo.epochs, clock.laps),
         **memory_metrics(),
     }
+    scoring = assembly.verifier.take_seconds()
+    metrics |= {"time/verifier": scoring, "time/verifier_share": scoring / clock.total}
     keys = session.store.write_step(step + 1, _paid(discussions, rewards, result), metrics)
     watch.end(discussions[0], rewards[0], keys[0])
     clock.lap("store")
     session.after_update(step, discussions, keys, result, clock.laps)
     progress.step_done(StepReport(step + 1, config.train.steps, metrics, clock.total))
+    return metrics
 
 
 def _paid(discussions: Sequence[Discussion], rewards: Rewards, result: UpdateResult) -> list[Paid]:
@@ -141,7 +155,8 @@ def _shaping_metrics(assembly: Assembly, discussions: Sequence[Discussion]) -> d
     """How often each incentive fired in this step, paid or not (its coefficient may be 0)."""
     totals: dict[str, float] = {}
     for discussion in discussions:
-        events = shaping_events(discussion, assembly.config.reward.tie)
+        config = assembly.config
+        events = shaping_events(discussion, config.reward.tie, config.verifier.by_score)
         for name, count in count_shaping(events).items():
             totals[f"shaping/{name}"] = totals.get(f"shaping/{name}", 0.0) + count
     return totals

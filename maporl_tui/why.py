@@ -151,7 +151,8 @@ def _closing(paid: Account, turn: int, agent: int) -> list[Why]:
         lines += unpaid_lines(paid, turn, agent)
         if judged_by_score(paid):
             limit = short(SCORE_THRESHOLD)
-            text = f"no gold answer: for the incentives a message is right from score {limit} on"
+            why = "a learned verifier decides" if paid.by_score else "no gold answer"
+            text = f"{why}: for the incentives a message is right from score {limit} on"
             lines.append(Why(text, "note", turn, agent))
     if paid.discussion.stopped_early:
         last = paid.discussion.turns

@@ -63,6 +63,7 @@ class Account:
     rules_TA: tuple[tuple[RewardParts, ...], ...] = ()
     disputed: frozenset[str] = frozenset()
     problem: str | None = None
+    by_score: bool = False  # a learned verifier decided what counts as right
 
     def parts(self, turn: int, agent: int) -> RewardParts:
         return self.rewards_TA[turn][agent].parts
@@ -86,12 +87,15 @@ def account(
         reason = one_line(config_problem or "the run has none", 200)
         return Account(discussion, rewards, problem=f"no config to explain with: {reason}")
     try:
-        rules_TA = reward_discussion(discussion, config.reward)
-        events_TA = shaping_events(discussion, config.reward.tie)
+        by_score = config.verifier.by_score
+        rules_TA = reward_discussion(discussion, config.reward, by_score)
+        events_TA = shaping_events(discussion, config.reward.tie, by_score)
     except DataError as error:
         return Account(discussion, rewards, problem=one_line(error, 200))
     disputed = _disputed(rewards, rules_TA)
-    return Account(discussion, rewards, config.reward, events_TA, rules_TA, disputed)
+    return Account(
+        discussion, rewards, config.reward, events_TA, rules_TA, disputed, by_score=by_score
+    )
 
 
 def _disputed(

@@ -24,9 +24,9 @@ def incentive_reason(paid: Account, turn: int, agent: int, name: str) -> str:
 
 
 def judged_by_score(paid: Account) -> bool:
-    """Whether some verdict rests on a score because there is no gold answer."""
+    """Whether some verdict rests on a score: no gold answer, or a learned verifier decides."""
     return len(paid.discussion.agents) > 1 and any(
-        message.correct is None and message.answer is not None
+        (paid.by_score or message.correct is None) and message.answer is not None
         for row in paid.discussion.messages
         for message in row
     )
@@ -184,7 +184,7 @@ def _verdict(paid: Account, turn: int, agent: int) -> str:
     text = f"{'✓' if right else '✗'} {_word(right)}"
     if message.answer is None:
         return f"{text}, no answer"
-    if message.correct is None and message.score is not None:
+    if (paid.by_score or message.correct is None) and message.score is not None:
         than = "≥" if right else "<"
         return f"{text}, score {message.score:.3f} {than} {short(SCORE_THRESHOLD)}"
     return text

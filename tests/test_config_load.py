@@ -58,14 +58,15 @@ def test_every_preset_loads_is_named_after_itself_and_has_nothing_idle(name: str
 
 
 def test_the_named_presets_are_there_and_pocket_is_the_default() -> None:
-    wanted = {"pocket", "pocket-long", "pocket-hetero", "smollm2", "gsm8k", "anli", "qwen-0.5b"}
+    wanted = {"pocket", "pocket-long", "pocket-verifier", "pocket-hetero"}
+    wanted |= {"smollm2", "gsm8k", "anli", "qwen-0.5b"}
     assert set(preset_names()) == wanted
     assert preset_names()[0] == "pocket"
     assert load_config(None) == load_config("pocket")
 
 
 def test_pocket_presets_need_nothing_from_a_network() -> None:
-    for name in ("pocket", "pocket-long", "pocket-hetero"):
+    for name in ("pocket", "pocket-long", "pocket-verifier", "pocket-hetero"):
         config = load_config(name)
         assert config.task.name == "pocket"
         assert {base.model for base in config.bases.values()} <= {"pocket", "pocket-b"}

@@ -20,7 +20,8 @@ LEAVES = {
     "types": set(),
     "errors": set(),
     "config_types": set(),
-    "config": {"config_types"},
+    "config_verifier": {"config_types"},
+    "config": {"config_types", "config_verifier"},
     "seeds": set(),
     "plain_text": set(),
     "user_paths": set(),
@@ -45,7 +46,10 @@ STAGES = {
     "context": {"chat", "prompts"},
     "engine": set(),
     "discussion": {"chat", "context", "engine.base", "prompts"},
-    "verifier": {"adapter_files", "chat", "policy", "store.failures", "store.manifest"},
+    "verifier": {
+        *("adapter_files", "chat", "policy"),
+        *("store.checkpoint", "store.failures", "store.manifest"),
+    },
     "rewards": set(),
     "advantages": set(),
     "losses": set(),
@@ -70,7 +74,7 @@ STAGES = {
 
 COMPOSERS = {
     *("ask", "assembly", "session", "train", "evaluate", "debate", "cli", "__main__"),
-    *("verifier_data", "verifier_fit", "verifier_score"),
+    *("verifier_data", "verifier_fit", "verifier_score", "verifier_run"),
 }
 """The pages that put stages together: any part of the core."""
 
@@ -90,6 +94,7 @@ LIGHT_PARTS = (
     "errors",
     "config_types",
     "config",
+    "config_verifier",
     "config_files",
     "config_keys",
     "config_errors",

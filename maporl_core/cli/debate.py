@@ -98,8 +98,9 @@ def debate_command(
             bar.log("info", f"run {found.name}")
         bar.stage("loading libraries")
         from maporl_core.assembly import assemble
+        from maporl_core.verifier_run import kept_verifier
 
-        assembly = assemble(config, bar)
+        assembly = assemble(config, bar, kept_verifier(found, config))
         if "trained" in states and found is not None:
             from maporl_core.run_state import load_policy_state
 

@@ -4,6 +4,7 @@ In: a runs folder and a name, or a path.  Out: a ``RunDir``.  Neighbours: ``trai
 locks it, ``reader`` and ``writer`` open its database, ``checkpoint`` fills its checkpoints folder.
 
     runs/<name>/  config.toml  run.db  trainer.lock  log.txt  checkpoints/step-NNNNNN/  final/
+                  verifier/ (a copy of the learned one, where there is one)
 """
 
 from __future__ import annotations
@@ -57,6 +58,11 @@ class RunDir:
     @property
     def final(self) -> Path:
         return self.path / "final"
+
+    @property
+    def verifier(self) -> Path:
+        """The run's own copy of its learned verifier; made when the run starts, if it has one."""
+        return self.path / "verifier"
 
     @property
     def lock_file(self) -> Path:

@@ -14,13 +14,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from maporl_core.adapter_files import VALUE_FILE
+from maporl_core.adapter_files import VALUE_FILE, load_adapter
 from maporl_core.config import BaseModelConfig, PolicyConfig
 from maporl_core.errors import DataError, ModelError
 from maporl_core.plain_text import one_line
 from maporl_core.policy import Base
 from maporl_core.user_paths import is_file
 from maporl_core.verifier import files
+from maporl_core.verifier.learned import POLICY, LearnedVerifier
 
 CARD_KIND = "verifier"
 _HINT = "give a folder made with: maporl verifier fit"
@@ -71,8 +72,10 @@ def read_saved(folder: Path) -> Saved:
 def check_base(base: Base, saved: Saved, folder: Path) -> None:
     """Raises ModelError when the base has other weights than the verifier was fitted on.
 
-    Weights of another precision cannot be compared and are taken as they are.
+    Weights of another precision or quantisation cannot be compared and are taken as they are.
     """
+    if base.config.quantize != saved.base.quantize:
+        return
     if str(next(base.model.parameters()).dtype) != saved.base_dtype:
         return
     if base.frozen_hash() != saved.base_hash:
@@ -86,6 +89,19 @@ def check_head(folder: Path) -> None:
     """Raises ModelError without a score head; adapters may do without one, a verifier may not."""
     if not is_file(folder / VALUE_FILE):
         raise ModelError(f"{one_line(folder)}: no {VALUE_FILE}, which holds the score head")
+
+
+def verifier_on(base: Base, saved: Saved, folder: Path) -> LearnedVerifier:
+    """The verifier of ``folder`` on a base that is loaded and has a policy named ``POLICY``.
+
+    This is how a run shares the agents' base: ``Base`` gets one more policy, ``saved.policy`` under
+    the name ``POLICY``.  Raises ModelError where weights are missing, unexpected or made for
+    another base.
+    """
+    check_base(base, saved, folder)
+    check_head(folder)
+    load_adapter(base.policies[POLICY], folder)
+    return LearnedVerifier(base, temperature=saved.temperature, max_length=saved.max_length)
 
 
 def _table(value: Any) -> dict[str, Any]:

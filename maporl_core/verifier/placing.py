@@ -1,0 +1,122 @@
+"""Where a run's learned verifier stands: on the agents' own base wherever it is the same model.
+
+In: a run's config and a verifier's folder.  Out: which base it shares, or the base it needs apart.
+Neighbours: ``assembly`` loads the base with one more policy on it, ``saved`` reads the folder and
+puts the weights in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from maporl_core.adapter_files import ADAPTER_FILE, CONFIG_FILE, VALUE_FILE
+from maporl_core.config import BaseModelConfig, PolicyConfig, RunConfig
+from maporl_core.errors import ConfigError, StoreError
+from maporl_core.plain_text import one_line
+from maporl_core.store.checkpoint import atomic_folder
+from maporl_core.store.failures import store_errors
+from maporl_core.user_paths import is_file, is_folder, user_path
+from maporl_core.verifier import files
+from maporl_core.verifier.saved import Saved, read_saved
+
+BUILT_IN = {"pocket": Path(__file__).parents[1] / "pocket" / "assets" / "verifier"}
+"""Fitted verifiers that come with the project, by the name that ``verifier.path`` gives them."""
+APART = "(verifier)"
+"""Name of the base that only the verifier stands on; no section of a config can have it."""
+_KEPT = (files.CARD, CONFIG_FILE, ADAPTER_FILE, VALUE_FILE)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A verifier and its base; ``apart`` is the base's config where no agent stands on it."""
+
+    folder: Path
+    saved: Saved
+    base: str
+    apart: BaseModelConfig | None
+
+
+def verifier_folder(config: RunConfig) -> Path:
+    """The folder that ``verifier.path`` names.  Raises ConfigError when there is none."""
+    named = config.verifier.path
+    assert named is not None  # the config has checked
+    folder = BUILT_IN.get(named) or user_path(named)
+    if not is_folder(folder):
+        raise ConfigError(
+            f"verifier.path: no folder {one_line(named)}; make one with maporl verifier data and "
+            "maporl verifier fit, and set --set verifier.path=FOLDER"
+        )
+    return folder
+
+
+def place(config: RunConfig, folder: Path) -> Placed:
+    """Decide what the verifier of ``folder`` stands on.
+
+    Raises DataError for a folder that is no verifier, ConfigError where base or adapter layers
+    cannot be shared though they would have to be.
+    """
+    saved = read_saved(folder)
+    shared = {policy.base for policy in config.resolved_policies().values()}
+    name = config.verifier.base
+    if name is None:
+        same = [base for base in config.bases if base in shared and _same(config, base, saved)]
+        if not same:
+            return Placed(folder, saved, APART, saved.base)
+        name = same[0]
+    _check_layers(config, name, saved.policy)
+    return Placed(folder, saved, name, None if name in shared else config.bases[name])
+
+
+def _same(config: RunConfig, base: str, saved: Saved) -> bool:
+    """Whether a base is the model, in the chat format, that the verifier was fitted on."""
+    ours, theirs = config.bases[base], saved.base
+    return (_model(ours.model), ours.revision, ours.chat_template) == (
+        _model(theirs.model),
+        theirs.revision,
+        theirs.chat_template,
+    )
+
+
+def _model(name: str) -> str:
+    """A local path in one spelling; anything else as it is."""
+    path = user_path(name)
+    return os.path.realpath(path) if is_folder(path) or is_file(path) else name
+
+
+def _check_layers(config: RunConfig, base: str, policy: PolicyConfig) -> None:
+    """All adapters on a base lie in the same layers."""
+    for name, agents in config.resolved_policies().items():
+        if agents.base == base and agents.target_modules != policy.target_modules:
+            raise ConfigError(
+                f"policies.{name}.target_modules: the verifier on the same base adapts "
+                f"{policy.target_modules}, and all adapters of a base lie in the same layers; set "
+                "it to the same, or give the verifier a base of its own (verifier.base)"
+            )
+
+
+def fingerprint(folder: Path) -> str:
+    """SHA-256 over card and weights of a verifier's folder."""
+    digest = hashlib.sha256()
+    with store_errors("read", folder):
+        for name in _KEPT:
+            digest.update(name.encode() + b"\0" + (folder / name).read_bytes())
+    return digest.hexdigest()
+
+
+def keep(source: Path, target: Path) -> None:
+    """Copy what a run needs of a verifier to ``target``, all at once.
+
+    Raises DataError when the source is no verifier, StoreError when a file is missing or the disk
+    refuses.
+    """
+    read_saved(source)
+    for name in _KEPT:
+        if not is_file(source / name):
+            raise StoreError(f"{one_line(source)}: no {name}; fit the verifier again")
+    with atomic_folder(target) as building, store_errors("write", target):
+        for name in _KEPT:
+            shutil.copyfile(source / name, building / name)

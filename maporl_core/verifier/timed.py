@@ -1,0 +1,34 @@
+"""Any verifier, with the seconds it takes: its share of a step is a metric.
+
+In and out: what the verifier inside takes and gives.  Neighbours: ``assembly`` wraps every run's
+verifier in one, ``train`` reads the clock once per step.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from maporl_core.types import Message, Problem
+from maporl_core.verifier.base import Verifier
+
+
+class TimedVerifier:
+    def __init__(self, inside: Verifier) -> None:
+        self.inside = inside
+        self._seconds = 0.0
+
+    def score(
+        self, problems: Sequence[Problem], messages: Sequence[Message], seeds: Sequence[int]
+    ) -> list[float]:
+        """As ``inside`` scores; raises what it raises."""
+        started = time.perf_counter()
+        try:
+            return self.inside.score(problems, messages, seeds)
+        finally:
+            self._seconds += time.perf_counter() - started
+
+    def take_seconds(self) -> float:
+        """Seconds of scoring since this was last asked."""
+        seconds, self._seconds = self._seconds, 0.0
+        return seconds
