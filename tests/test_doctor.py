@@ -23,6 +23,7 @@ from maporl_core.doctor.memory import (
     weight_bytes,
 )
 from maporl_core.doctor.shapes import KNOWN, ModelShape, ShapeUnknown, read_shape
+from maporl_core.prompts import STYLES
 
 GIB = 1 << 30
 CPU = Device("cpu", "cpu", 32 * GIB, 24 * GIB)
@@ -230,6 +231,20 @@ def test_more_agents_cost_adapters_not_bases() -> None:
     assert large.weights == small.weights
     assert large.adapters == 2 * small.adapters
     assert large.peak > small.peak
+
+
+def test_a_learned_verifier_costs_its_weights_and_gradients_but_no_moments() -> None:
+    with_one = load_config("pocket-verifier")
+    without = load_config("pocket-verifier", ["verifier.kind=rule"])
+    more, fewer = (forecast(c, {"main": SMALL}, "cpu", 32 * GIB) for c in (with_one, without))
+    assert more.adapters - fewer.adapters == 4 * 2 * adapter_weights(PolicyConfig(rank=16), SMALL)
+    assert more.weights == fewer.weights
+    assert more.checkpoint == fewer.checkpoint
+
+
+@pytest.mark.parametrize("style", sorted(STYLES))
+def test_a_conversation_of_every_prompt_style_is_counted(style: str) -> None:
+    assert conversation_tokens(load_config("gsm8k", [f"discussion.style={style}"])) > 900
 
 
 @pytest.mark.parametrize("name", ["gsm8k", "anli", "qwen-0.5b"])

@@ -203,6 +203,10 @@ def test_prompts_page_shows_the_prompts() -> None:
         Seen("Ada", "…", 0.35), [Seen("Bo", "…", 0.31), Seen("Cy", "…", 0.88)]
     )
     assert words(shown) in page
+    shown = STYLES["short"].later(Seen("Ada", "…", 0.35), [Seen("Bo", "…", 0.31)])
+    assert "Bo's solution [0.31]:" in shown
+    assert "`Bo's solution [0.31]:`" in page
+    assert "Your own solution [0.35] is" in shown
     shown = STYLES["compact"].later(
         Seen("Ada", "9: 12 + 9 = 21 - 4 = 17", 0.35),
         [Seen("Bo", "7: 12 + 7 = 19 - 4 = 15", 0.31), Seen("Cy", "9: 12 + 9 = 21 - 4 = 17", 0.88)],

@@ -72,7 +72,9 @@ def debate_command(
     both: Annotated[bool, typer.Option("--both", help="Untrained and trained ones.")] = False,
     gold: Annotated[
         str | None,
-        typer.Option("--gold", help="Answer to your question; without it nothing is scored."),
+        typer.Option(
+            "--gold", help="Answer to your question; without it only a learned verifier scores."
+        ),
     ] = None,
     number: Annotated[
         int, typer.Option("--number", min=1, help="Which held-out question, if you gave none.")
@@ -191,7 +193,7 @@ def _hold(
         )
     elif debates[0].rewards is not None:
         print_rewards(console, debates[0].discussion, debates[0].rewards)
-    if problem.gold is None:
+    if debates[0].rewards is None:
         console.print(plain("not scored: give the answer with --gold to see scores and rewards"))
     return debates
 

@@ -29,9 +29,9 @@ LOGITS_AT_ONCE = 1 << 26
 """Logits of one piece (token_logprobs.MAX_LOGITS); larger batches go in pieces."""
 LOGIT_COPIES = 4
 """fp32 copies of a piece in the backward: logits, divided by T, softmax, gradient."""
-WORDS_OF_QUESTION = {"compact": 24, "standard": 220}
+WORDS_OF_QUESTION = {"compact": 24, "standard": 220, "short": 220}
 """Tokens of an opening prompt, by prompt style; GSM8K with its instruction is about 200."""
-WORDS_AROUND = {"compact": 4, "standard": 30}
+WORDS_AROUND = {"compact": 4, "standard": 30, "short": 26}
 """Tokens that introduce one message of another agent."""
 
 
@@ -58,13 +58,18 @@ def forecast(
     """Sums over the bases that some policy stands on.
 
     ``shapes`` by base name; ``device`` "cpu" or "cuda"; ``total_memory`` of that device in bytes,
-    which bounds the engine's caches.  Dense Llama-like models; about 20% either way.
+    which bounds the engine's caches.  Dense Llama-like models; about 20% either way.  A learned
+    verifier counts as one more adapter, of rank ``verifier.fit.rank``, without Adam moments, on
+    ``verifier.base`` or the first base that is used; a model that only it stands on is not counted.
     """
     policies = config.resolved_policies()
     speakers = config.agent_policies()
     parts = [0, 0, 0, 0]
     longest = trained = 0
-    for name in dict.fromkeys(policy.base for policy in policies.values()):
+    bases = list(dict.fromkeys(policy.base for policy in policies.values()))
+    guest = PolicyConfig(rank=config.verifier.fit.rank) if config.verifier.on_model else None
+    guest_base = config.verifier.base or bases[0]
+    for name in bases:
         shape, number = shapes[name], number_bytes(config, name, device)
         own = {key: policy for key, policy in policies.items() if policy.base == name}
         length = min(conversation_tokens(config), shape.context)
@@ -73,6 +78,9 @@ def forecast(
         weights = sum(adapter_weights(policy, shape) for policy in own.values())
         trained += weights
         rank = sum(policy.rank for policy in own.values())
+        if guest is not None and name == guest_base:
+            parts[1] += 4 * 2 * adapter_weights(guest, shape)
+            rank += guest.rank
         parts[0] += weight_bytes(shape, number, config.bases[name].quantize == "4bit")
         parts[1] += 4 * ADAM_ARRAYS * weights
         parts[2] += cache_bytes(config, shape, seats, length, number, total_memory)
