@@ -80,8 +80,8 @@ def suggestion(path: Path) -> str:
     siblings = keys_under(parent)
     word = str(leaf)
     # Of several keys of one name the least nested, then the first one.
-    by_depth = sorted(reversed(leaf_keys()), key=lambda key: -key.count("."))
-    namesakes = {key.rsplit(".", 1)[-1]: key for key in by_depth}
+    by_depth = sorted(leaf_keys(), key=lambda key: key.count("."))
+    namesakes = {key.rsplit(".", 1)[-1]: key for key in reversed(by_depth)}
     near = get_close_matches(word, siblings, n=1)
     far = get_close_matches(word, list(namesakes), n=1, cutoff=0.8)
     if near and not (far and _likeness(word, far[0]) > _likeness(word, near[0])):

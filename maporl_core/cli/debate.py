@@ -73,7 +73,7 @@ def debate_command(
     gold: Annotated[
         str | None,
         typer.Option(
-            "--gold", help="Answer to your question; without it only a learned verifier scores."
+            "--gold", help="Answer to your question; else only a learned verifier scores."
         ),
     ] = None,
     number: Annotated[
