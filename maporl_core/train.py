@@ -125,7 +125,7 @@ def one_step(session: Session, assembly: Assembly, updater: Updater, step: int) 
         **memory_metrics(),
     }
     scoring = assembly.verifier.take_seconds()
-    metrics |= {"time/verifier": scoring, "time/verifier_share": scoring / clock.total}
+    metrics |= {"speed/verifier_seconds": scoring, "speed/verifier_share": scoring / clock.total}
     keys = session.store.write_step(step + 1, _paid(discussions, rewards, result), metrics)
     watch.end(discussions[0], rewards[0], keys[0])
     clock.lap("store")

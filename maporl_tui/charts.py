@@ -110,6 +110,15 @@ def charts_of(names: Iterable[str], policies: Sequence[str] = ()) -> tuple[Chart
             ),
         ),
         ChartSpec(
+            "verifier",
+            "verifier against the rule",
+            (
+                SeriesSpec("verifier/gap", "score − correctness", "g", 1),
+                SeriesSpec("verifier/disagreement", "disagrees", "d", 2),
+                SeriesSpec("verifier/auroc", "AUROC", "a", _MUTED),
+            ),
+        ),
+        ChartSpec(
             "speed",
             "tokens per second",
             (

@@ -115,7 +115,7 @@ def test_what_a_run_says_of_its_verifier_is_stored(finished: RunDir) -> None:
     ]
     apart = [(m.score >= 0.5) != m.correct for m in held]
     assert metrics["verifier/disagreement"] == pytest.approx(sum(apart) / len(apart))
-    assert 0.0 < metrics["time/verifier_share"] < 1.0
+    assert 0.0 < metrics["speed/verifier_share"] < 1.0
     assert "base 'main' of the agents, loaded once" in story
 
 
