@@ -1,6 +1,7 @@
 """Kills training runs at random moments, resumes them, and compares them with straight runs.
 
     python benchmarks/kill_resume.py --kills 50
+    python benchmarks/kill_resume.py --kills 8 --kind "learned verifier" --out RESULT.json
 
 In: a number of kills and a seed.  Out: a table per phase and per kind of run, and
 ``benchmarks/results/kill_resume.json``; exit code 1 if any resumed run differs from its straight
@@ -85,6 +86,9 @@ KINDS = (
     Kind("falling learning rate, one agent", {"ppo.schedule": "cosine", "ppo.warmup_steps": "3",
                                               "train.train_agents": '["Ada"]'}),
     Kind("saved at the end only", {"checkpoint.every": "0"}),
+    Kind("learned verifier, fitted anew", {"verifier.refit_every": "2", "task.options.lean": "0.5",
+                                           "train.problems_per_step": "60"},
+         preset="pocket-verifier"),
 )  # fmt: skip
 
 
@@ -228,11 +232,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kind", default="", help="only kinds of run whose name holds this")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="maporl-kill-") as folder:
-        tallies = kill_and_compare(Path(folder), KINDS, options.kills, options.seed)
+        kinds = tuple(kind for kind in KINDS if options.kind in kind.name)
+        tallies = kill_and_compare(Path(folder), kinds, options.kills, options.seed)
     seconds = time.perf_counter() - started
     print(f"\n{table(tallies)}\n\n{options.kills} kills, {seconds:.0f} s, seed {options.seed}")
     options.out.parent.mkdir(parents=True, exist_ok=True)
