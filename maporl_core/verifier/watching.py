@@ -11,6 +11,7 @@ that it grows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -59,14 +60,17 @@ def _score(message: Message) -> float:
 
 
 class ScoreDrift:
-    """How far score minus correctness has moved since the first steps of a run.
+    """How far score minus correctness has moved since a run's agents were untrained.
 
-    The start is the mean gap of the first ``FIRST`` steps; what is compared is an exponential mean
-    over about ``1 / (1 - DECAY)`` steps, since one step is a small sample.
+    The start is the first step, whose messages are all by untrained agents; agents can find what a
+    verifier likes within a few updates.  Compared with it is an exponential mean over about
+    ``1 / (1 - DECAY)`` steps.  Both are small samples, so a growth below ``SIGMAS`` times the
+    spread from step to step is taken for chance, whatever the limit.
     """
 
-    FIRST = 5
     DECAY = 0.8
+    SIGMAS = 3.0
+    STEPS = 5  # before the spread is known well enough
 
     def __init__(self, limit: float) -> None:
         """``limit``: growth of the gap, between 0 and 1, that is worth a warning."""
@@ -74,29 +78,38 @@ class ScoreDrift:
         self.seen = 0
         self.start = 0.0
         self.now = 0.0
+        self._last = 0.0
+        self._squares = 0.0
         self._told = 0.0
 
     @property
     def growth(self) -> float:
-        """How much larger the gap is than at the start; 0 until the start is known."""
-        return self.now - self.start if self.seen > self.FIRST else 0.0
+        """How much larger the gap is than at the start."""
+        return self.now - self.start
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of one step's gap, from differences of neighbours: growth is none."""
+        return math.sqrt(self._squares / (2 * (self.seen - 1))) if self.seen > 1 else math.inf
 
     def add(self, gap: float) -> str | None:
         """Take the gap of one more step; a warning when it has grown by another ``limit``.
 
         A gap that shrinks again by as much is a new beginning: the next growth is told again.
         """
-        if not np.isfinite(gap):
+        if not math.isfinite(gap):
             return None
         self.seen += 1
-        if self.seen <= self.FIRST:
-            self.start += (gap - self.start) / self.seen
-            self.now = self.start
+        if self.seen == 1:
+            self.start = self.now = self._last = gap
             return None
+        self._squares += (gap - self._last) ** 2
+        self._last = gap
         self.now = self.DECAY * self.now + (1.0 - self.DECAY) * gap
         if self.growth < self._told - self.limit:
             self._told = max(0.0, self.growth)
-        if self.growth < self._told + self.limit:
+        chance = self.seen < self.STEPS or self.growth < self.SIGMAS * self.noise
+        if chance or self.growth < self._told + self.limit:
             return None
         self._told = self.growth
         return (
