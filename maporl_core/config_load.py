@@ -44,6 +44,7 @@ HARMLESS_KEYS: frozenset[str] = frozenset(
         "ppo.micro_tokens",
         "ppo.max_bad_steps",
         "ppo.mismatch_warn",
+        "verifier.gap_warn",
     }
 )
 """Keys that a resumed run may change: they decide when it stops, looks and saves, how much memory
@@ -124,6 +125,8 @@ def config_warnings(config: RunConfig) -> list[str]:
                 f"policies.{name}: no agent speaks with it; agents use {', '.join(spoken)}"
             )
     used = {policy.base for policy in spoken.values()}
+    if config.verifier.on_model and config.verifier.base is not None:
+        used.add(config.verifier.base)
     for name in config.bases:
         if name not in used:
             found.append(f"bases.{name}: no policy stands on it")

@@ -321,6 +321,7 @@ def test_differing_keys_are_dotted_and_sorted() -> None:
 def test_a_resumed_run_may_change_harmless_keys_only() -> None:
     config = load_config("pocket")
     check_resumable(config, override_config(config, ["train.steps=7", "eval.every=2", "name=x"]))
+    check_resumable(config, override_config(config, ["verifier.gap_warn=0.5"]))
     with pytest.raises(ConfigError, match=r"other values of ppo\.lr, seed;"):
         check_resumable(config, override_config(config, ["ppo.lr=1", "seed=3", "train.steps=7"]))
 
@@ -337,6 +338,8 @@ def test_idle_policies_and_bases_and_untrainable_turns_are_pointed_out() -> None
     first, second = config_warnings(config)
     assert first.startswith("policies.Adda: no agent speaks with it")
     assert second.startswith("bases.mian: no policy stands on it")
+    own = ["bases.judge.model=pocket", "verifier.base=judge"]
+    assert config_warnings(load_config("pocket-verifier", own)) == []
     assert (
         "nothing would be learned"
         in config_warnings(load_config("pocket", ["discussion.turns=1"]))[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from maporl_core.adapter_files import ADAPTER_FILE, VALUE_FILE
 from maporl_core.assembly import assemble
 from maporl_core.config import RunConfig
 from maporl_core.config_load import load_config, override_config
-from maporl_core.errors import ConfigError, StoreError
+from maporl_core.errors import ConfigError, DataError, StoreError
 from maporl_core.evaluate import evaluate_run
 from maporl_core.progress import Silent
 from maporl_core.rewards import reward_discussion
@@ -25,7 +26,14 @@ from maporl_core.store.writer import StoreWriter
 from maporl_core.train import train
 from maporl_core.verifier import LearnedVerifier
 from maporl_core.verifier.learned import POLICY
-from maporl_core.verifier.placing import APART, BUILT_IN, fingerprint, place, verifier_folder
+from maporl_core.verifier.placing import (
+    APART,
+    BUILT_IN,
+    fingerprint,
+    keep,
+    place,
+    verifier_folder,
+)
 from maporl_core.verifier.watching import GAP
 from maporl_core.verifier_fit import load_verifier
 from maporl_core.verifier_run import VerifierKeeper, kept_verifier
@@ -187,6 +195,18 @@ def test_another_verifier_than_the_run_began_with_is_refused(damage: str, tmp_pa
     assert len(stored(run)) == 3, "what was stored is kept"
 
 
+@pytest.mark.parametrize("name", ["adapter_config.json", ADAPTER_FILE, VALUE_FILE])
+def test_a_verifier_that_is_not_whole_is_bad_data_and_nothing_is_kept(
+    name: str, tmp_path: Path
+) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    shutil.copytree(BUILT_IN["pocket"], source)
+    (source / name).unlink()
+    with pytest.raises(DataError, match=f"no {name}; fit the verifier again"):
+        keep(source, target)
+    assert not target.exists()
+
+
 # --- Where it stands ------------------------------------------------------------------------------
 
 
@@ -222,6 +242,29 @@ def test_adapters_in_other_layers_are_refused_with_the_key_to_change() -> None:
     config = learned(policies={"Ada": {"target_modules": ["q_proj", "v_proj"]}})
     with pytest.raises(ConfigError, match=r"policies\.Ada\.target_modules.*verifier\.base"):
         place(config, BUILT_IN["pocket"])
+
+
+def test_layers_are_named_the_way_the_key_takes_them(tmp_path: Path) -> None:
+    folder = tmp_path / "some-layers"
+    shutil.copytree(BUILT_IN["pocket"], folder)
+    card = json.loads((folder / "card.json").read_text())
+    card["policy"]["target_modules"] = ["q_proj", "v_proj"]
+    (folder / "card.json").write_text(json.dumps(card))
+    with pytest.raises(ConfigError, match=r"adapts \[q_proj, v_proj\], and all"):
+        place(learned(), folder)
+
+
+def test_a_base_that_only_the_verifier_stands_on_is_not_called_the_agents_own(
+    tmp_path: Path,
+) -> None:
+    bases = {"main": {"model": "pocket"}, "judge": {"model": "pocket"}}
+    config = learned(bases=bases, verifier={"base": "judge"})
+    run, said = new_run(tmp_path, config), []
+    with StoreWriter(run) as store:
+        keeper = VerifierKeeper(config, run, store, lambda *event: said.append(event), Silent())
+        keeper.begin(assemble(config, Silent()), 0)
+    (line,) = said
+    assert "which no agent stands on" in line[2]
 
 
 def test_a_folder_that_is_not_there_says_how_to_make_one() -> None:

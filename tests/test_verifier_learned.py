@@ -283,6 +283,7 @@ def test_a_base_with_other_weights_is_refused(fitted: Path, tmp_path: Path) -> N
     [
         ({"temperature": 0}, "impossible"),
         ({"temperature": "1"}, "damaged"),
+        ({"max_length": 10**400}, "damaged"),
         ({"base": []}, "damaged"),
         ({"kind": "run"}, "no verifier"),
         ({"version": 9}, "another version"),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from maporl_core.adapter_files import ADAPTER_FILE, CONFIG_FILE, VALUE_FILE
 from maporl_core.config import BaseModelConfig, PolicyConfig, RunConfig
-from maporl_core.errors import ConfigError, StoreError
+from maporl_core.errors import ConfigError, DataError
 from maporl_core.plain_text import one_line
 from maporl_core.store.checkpoint import atomic_folder
 from maporl_core.store.failures import store_errors
@@ -93,9 +93,15 @@ def _check_layers(config: RunConfig, base: str, policy: PolicyConfig) -> None:
         if agents.base == base and agents.target_modules != policy.target_modules:
             raise ConfigError(
                 f"policies.{name}.target_modules: the verifier on the same base adapts "
-                f"{policy.target_modules}, and all adapters of a base lie in the same layers; set "
+                f"{_layers(policy)}, and all adapters of a base lie in the same layers; set "
                 "it to the same, or give the verifier a base of its own (verifier.base)"
             )
+
+
+def _layers(policy: PolicyConfig) -> str:
+    """The adapted layers as ``--set`` takes them."""
+    modules = policy.target_modules
+    return modules if isinstance(modules, str) else one_line(f"[{', '.join(modules)}]", 120)
 
 
 def fingerprint(folder: Path) -> str:
@@ -110,13 +116,12 @@ def fingerprint(folder: Path) -> str:
 def keep(source: Path, target: Path) -> None:
     """Copy what a run needs of a verifier to ``target``, all at once.
 
-    Raises DataError when the source is no verifier, StoreError when a file is missing or the disk
-    refuses.
+    Raises DataError when the source is no verifier or not whole, StoreError when the disk refuses.
     """
     read_saved(source)
     for name in _KEPT:
         if not is_file(source / name):
-            raise StoreError(f"{one_line(source)}: no {name}; fit the verifier again")
+            raise DataError(f"{one_line(source)}: no {name}; fit the verifier again")
     with atomic_folder(target) as building, store_errors("write", target):
         for name in _KEPT:
             shutil.copyfile(source / name, building / name)

@@ -60,7 +60,7 @@ def read_saved(folder: Path) -> Saved:
             temperature=_number(card["temperature"]),
             max_length=int(_number(card["max_length"])),
         )
-    except (KeyError, TypeError, ValueError, ValidationError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, ValidationError) as error:
         raise DataError(
             f"{one_line(folder / files.CARD)}: is damaged ({one_line(error, 120)}); {_HINT}"
         ) from error
