@@ -63,6 +63,11 @@ class Talk:
         """Whether an answer is still to come."""
         return self.state in ("loading", "answering")
 
+    @property
+    def scored(self) -> bool:
+        """Whether some message has a score; a learned verifier needs no gold answer for it."""
+        return any(said["score"] is not None for row in self._turns.values() for said in row)
+
     def hear(self, event: Mapping[str, Any]) -> None:
         """Take one event of the worker; those of other questions change nothing."""
         kind, ask = event.get("event"), event.get("ask")

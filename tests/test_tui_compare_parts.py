@@ -286,6 +286,17 @@ def test_events_of_another_question_change_nothing() -> None:
     assert (talk.busy, debate.rows_TA[0][0].status) == (True, "waiting")
 
 
+def test_a_question_without_a_gold_answer_is_scored_where_the_verifier_needs_none() -> None:
+    talk = Talk(OwnQuestion("Why?"), ask=1)
+    talk.hear(READY)
+    unscored = [message(0, "6"), message(1, "7")]
+    talk.hear({"event": "turn", "ask": 1, "side": 0, "turn": 0, "messages": unscored})
+    assert not talk.scored
+    scored = [unscored[0], unscored[1] | {"score": 0.9}]
+    talk.hear({"event": "turn", "ask": 1, "side": 1, "turn": 0, "messages": scored})
+    assert talk.scored
+
+
 def test_agents_that_agree_early_leave_no_empty_turn() -> None:
     talk = Talk(OwnQuestion("Why?"), ask=1)
     talk.hear(READY)

@@ -105,7 +105,7 @@ class AskOwn(ModalScreen[OwnQuestion | None]):
     """
     FIELDS = (
         ("question", "question", "empty: a held-out one, by its number"),
-        ("gold", "gold answer", "without it nothing is scored"),
+        ("gold", "gold answer", "without it only a learned verifier scores"),
         ("number", "held-out number", "1"),
         ("temperature", "temperature", "as the run's evaluations; 0 is greedy"),
         ("seed", "seed", "the run's"),

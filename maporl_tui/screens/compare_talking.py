@@ -163,10 +163,10 @@ class CompareTalking(CompareShowing):
 
     def _say_talk(self, talk: Talk) -> None:
         seconds = f"{self._questioner.elapsed:.0f} s"
-        gold = "not scored: no gold answer" if talk.gold is None else f"gold {talk.gold}"
+        gold = "no gold answer" if talk.gold is None else f"gold {talk.gold}"
         leave = "a asks another one, escape leaves"
         if talk.state == "loading":
-            words = f"loading: {one_line(talk.stage, 60)} … {seconds} · escape withdraws"
+            words = f"{one_line(talk.stage, 60)} … {seconds} · escape withdraws"
             line = Content.styled(words, "$text-muted")
         elif talk.state == "answering":
             line = Content(f"answering … {seconds} · {one_line(gold, 40)} · escape withdraws")
@@ -175,7 +175,8 @@ class CompareTalking(CompareShowing):
         elif talk.state == "failed":
             line = Content.styled(f"{one_line(talk.problem or '', 300)} · {leave}", "$error")
         else:
-            line = Content(f"answered · {one_line(gold, 40)} · {leave}")
+            unscored = "not scored: " * (talk.gold is None and not talk.scored)
+            line = Content(f"answered · {unscored}{one_line(gold, 40)} · {leave}")
         if not line.is_same(self._said_title):
             self._said_title = line
             self._title.update(line, layout=True)
