@@ -60,6 +60,7 @@ class CompareShowing(RunScreen):
         self._asked_for: object = None  # the app's comparison that was last taken over
         self._known: tuple[Evaluation, ...] | None = None
         self._by_hand = False
+        self._unread = False  # a store could not be read the last time
         self._found: Comparison | None = None
         self._shown: list[int] = []  # places of the items that are listed
         self._item: Item | None = None
@@ -111,7 +112,9 @@ class CompareShowing(RunScreen):
             if self._runs != attached:
                 self._known = view.evaluations
                 self._begin(attached)
-            elif view.evaluations != self._known and not (self._by_hand or self._occupied):
+            elif (
+                view.evaluations != self._known or (self._unread and view.problem is None)
+            ) and not (self._by_hand or self._occupied):
                 self._known = view.evaluations
                 self._find_sides()
 
@@ -139,9 +142,11 @@ class CompareShowing(RunScreen):
         names = " and ".join(one_line(run.name, 40) for run in runs)
         if self._found is None:
             self._say_nothing(f"reading {names} …")
+        self._unread = False
         try:
             stored = [await self._loader.stored(run) for run in runs]
         except MaporlError as error:
+            self._unread = True
             self._say_nothing(one_line(str(error), 300))
             return
         if runs != self._runs:
