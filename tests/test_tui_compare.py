@@ -146,11 +146,11 @@ async def test_both_messages_scroll_together_until_unlocked(tmp_path: Path) -> N
         assert left is not None
         assert right is not None
         await pilot.press("pagedown")
-        await until(pilot, lambda: left.text_view.scroll_offset.y > 0)
-        assert right.text_view.scroll_offset.y == left.text_view.scroll_offset.y
+        await until(pilot, lambda: left.scroll_offset.y > 0)
+        assert right.scroll_offset.y == left.scroll_offset.y
         await pilot.press("L", "end")
-        await until(pilot, lambda: left.text_view.is_vertical_scroll_end)
-        assert right.text_view.scroll_offset.y < left.text_view.scroll_offset.y
+        await until(pilot, lambda: left.is_vertical_scroll_end)
+        assert right.scroll_offset.y < left.scroll_offset.y
 
 
 async def test_d_shows_which_words_differ(tmp_path: Path) -> None:

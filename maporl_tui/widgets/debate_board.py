@@ -95,7 +95,6 @@ class DebateBoard(Vertical):
         for said_A, pane_A in zip(debate.rows_TA, self._panes, strict=False):
             for said, pane in zip(said_A, pane_A, strict=True):
                 pane.show(said, marks.get((said.turn, said.agent), ()))
-        self._name_tabs()
         self.go(place)
 
     def go(self, place: Place) -> None:
@@ -104,8 +103,7 @@ class DebateBoard(Vertical):
             return
         self.place = place
         self._fit()
-        for tab in self._names:
-            tab.set_class(tab.agent == place[1], "-present")
+        self._name_tabs()
 
     def pane(self, place: Place) -> MessagePane | None:
         """The pane of one message."""
@@ -118,11 +116,12 @@ class DebateBoard(Vertical):
         """Give the focus to the message that is looked at, and bring it into view."""
         pane = self.pane(self.place)
         if pane is not None:
-            pane.text_view.focus(scroll_visible=False)
+            pane.focus(scroll_visible=False)
             pane.scroll_visible(animate=False)
 
     def on_resize(self) -> None:
-        self.set_class(self.app.size.width < WIDE, "-tabbed")
+        self.set_class(self._tabbed, "-tabbed")
+        self._name_tabs()
         self._fit()
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
@@ -182,8 +181,9 @@ class DebateBoard(Vertical):
 
     def _name_tabs(self) -> None:
         debate = self._debate
-        if debate is None:
+        if debate is None or not self._tabbed:
             return
         for tab, name in zip(self._names, debate.agents, strict=True):
             marks = "".join(row[tab.agent].mark for row in debate.rows_TA)
             tab.show(f"{one_line(name, 24)} {marks}")
+            tab.set_class(tab.agent == self.place[1], "-present")

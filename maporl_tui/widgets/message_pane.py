@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from textual.app import ComposeResult
-from textual.containers import Vertical
+from rich.style import Style
 from textual.content import Content
-from textual.widgets import Static
+from textual.strip import Strip
+from textual.visual import Visual
 
 from maporl_tui.debate_records import Said
 from maporl_tui.text import one_line, signed
-from maporl_tui.widgets.text_view import Mark, TextView
+from maporl_tui.widgets.text_view import Mark, TextLines
 
 AGENT_COLOURS = 6
 VERDICT_STYLES = {True: "$right", False: "$wrong", None: "$unknown"}
@@ -54,18 +54,15 @@ def note_line(said: Said) -> Content:
     return _joined(pieces, " · ")
 
 
-class MessagePane(Vertical):
-    """A framed message.  Focus goes to its text, which scrolls; ``z`` can maximise the pane."""
+class MessagePane(TextLines):
+    """A framed message, one widget for all of it; it scrolls, and ``z`` can maximise it."""
 
     ALLOW_MAXIMIZE = True
     DEFAULT_CSS = """
-    MessagePane { border: round $surface-lighten-2; height: 1fr; width: 1fr; }
-    MessagePane:focus-within { border: heavy $primary; }
-    MessagePane > .message-head { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
-    MessagePane > .message-note { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
-    MessagePane > .message-note.-empty { display: none; }
-    MessagePane > TextView { height: 1fr; }
-    MessagePane.-waiting > TextView { color: $text-muted; }
+    MessagePane { border: round $surface-lighten-2; height: 1fr; width: 1fr; text-wrap: nowrap;
+                  text-overflow: ellipsis; }
+    MessagePane:focus { border: heavy $primary; }
+    MessagePane.-waiting { color: $text-muted; }
     MessagePane.-agent-1 { border-title-color: $agent-1; }
     MessagePane.-agent-2 { border-title-color: $agent-2; }
     MessagePane.-agent-3 { border-title-color: $agent-3; }
@@ -78,9 +75,7 @@ class MessagePane(Vertical):
         self, said: Said | None = None, *, id: str | None = None, classes: str | None = None
     ) -> None:
         super().__init__(id=id, classes=f"pane {classes or ''}".strip())
-        self._head = Static(classes="message-head", markup=False)
-        self._note = Static(classes="message-note -empty", markup=False)
-        self._text = TextView()
+        self._heads: list[Content] = []
         self._said: Said | None = None
         if said is not None:
             self.show(said)
@@ -90,16 +85,6 @@ class MessagePane(Vertical):
         """The message that is shown."""
         return self._said
 
-    @property
-    def text_view(self) -> TextView:
-        """The window over its text; focus this one."""
-        return self._text
-
-    def compose(self) -> ComposeResult:
-        yield self._head
-        yield self._note
-        yield self._text
-
     def show(self, said: Said, marks: Sequence[Mark] = ()) -> None:
         """Show another message, or the same one as far as it is known now.
 
@@ -108,16 +93,19 @@ class MessagePane(Vertical):
         before, self._said = self._said, said
         if said != before:
             self._show_head(said, before)
-        at_end = self._text.is_vertical_scroll_end
+        at_end = self.is_vertical_scroll_end
         grows = said.status == "writing"
         fresh = before is None or (before.turn, before.agent) != (said.turn, said.agent)
-        self._text.show(said.text, marks)
+        self.show_text(said.text, marks)
         if grows and (at_end or fresh):
-            self._text.scroll_end(animate=False)
+            self.scroll_end(animate=False)
 
-    def reveal(self, offset: int) -> None:
-        """Scroll the text so that the character at ``offset`` can be read."""
-        self._text.reveal(offset)
+    def draw_line(self, y: int, width: int, style: Style) -> Strip:
+        if y < len(self._heads):
+            drawn = Visual.to_strips(self, self._heads[y], width, 1, self.visual_style)
+            strip = drawn[0] if drawn else Strip([])
+            return strip.adjust_cell_length(self.size.width, Style(bgcolor=style.bgcolor))
+        return super().draw_line(y, width, style)
 
     def _show_head(self, said: Said, before: Said | None) -> None:
         if before is None or (said.name, said.turn, said.agent) != (
@@ -128,12 +116,11 @@ class MessagePane(Vertical):
             self.border_title = Content(f"{one_line(said.name, 30)} · turn {said.turn + 1}")
             for number in range(1, AGENT_COLOURS + 1):
                 self.set_class(said.agent % AGENT_COLOURS + 1 == number, f"-agent-{number}")
-        note = note_line(said)
-        if before is None or head_line(before) != head_line(said):
-            self._head.update(head_line(said), layout=False)
-        if before is None or note_line(before) != note:
-            self._note.update(note, layout=False)
-            self._note.set_class(not note.plain, "-empty")
+        heads = [line for line in (head_line(said), note_line(said)) if line.plain]
+        if len(heads) != len(self._heads) or not all(map(Content.is_same, heads, self._heads)):
+            self._heads, self.fixed = heads, len(heads)
+            self.set_count(len(self._rows), self._width)
+            self.refresh()
         self.set_class(not said.is_over, "-waiting")
 
 

@@ -132,7 +132,7 @@ class PairBoard(Vertical):
     def spot(self) -> Spot | None:
         """The message that has the focus."""
         for spot, pane in self._panes():
-            if pane.text_view.has_focus:
+            if pane.has_focus:
                 return spot
         return None
 
@@ -168,7 +168,7 @@ class PairBoard(Vertical):
         """Give the focus to a message, where there is one."""
         pane = self._pane(spot)
         if pane is not None and self.said(spot) is not None:
-            pane.text_view.focus(scroll_visible=False)
+            pane.focus(scroll_visible=False)
             pane.scroll_visible(animate=False)
 
     def _pane(self, spot: Spot) -> MessagePane | None:
@@ -214,13 +214,13 @@ class PairBoard(Vertical):
         """Let both messages of a row scroll together while the board is locked."""
         for one, other in ((left, right), (right, left)):
             follow = partial(self._follow, other)
-            self.watch(one.text_view, "scroll_y", follow, init=False)
+            self.watch(one, "scroll_y", follow, init=False)
 
     def _follow(self, other: MessagePane, y: float) -> None:
         # A shorter text stops early; it must not pull the longer one back.
         if self.locked and not self._following:
             self._following = True
             try:
-                other.text_view.scroll_to(y=y, animate=False, immediate=True)
+                other.scroll_to(y=y, animate=False, immediate=True)
             finally:
                 self._following = False

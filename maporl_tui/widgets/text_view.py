@@ -14,12 +14,11 @@ from dataclasses import dataclass
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.geometry import Region, Size
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from maporl_tui.rows import Row, wrap_rows
 from maporl_tui.text import safe
+from maporl_tui.widgets.line_view import LineView
 
 _AHEAD = 400
 """Rows cut beyond the last one that is shown."""
@@ -37,8 +36,8 @@ class Mark:
     kind: str
 
 
-class TextView(ScrollView, can_focus=True):
-    """A window over one text."""
+class TextLines(LineView):
+    """A window over one text, for widgets that show more than the text."""
 
     COMPONENT_CLASSES = {
         "text-view--hit",
@@ -48,31 +47,28 @@ class TextView(ScrollView, can_focus=True):
         "text-view--answer",
     }
     DEFAULT_CSS = """
-    TextView { height: 1fr; scrollbar-size-horizontal: 0; scrollbar-size-vertical: 1;
-               scrollbar-gutter: stable; }
-    TextView > .text-view--hit { background: $warning; color: $on-color; }
-    TextView > .text-view--now { background: $accent; color: $on-color; text-style: bold; }
-    TextView > .text-view--added { color: $success; text-style: bold; }
-    TextView > .text-view--removed { color: $error; text-style: strike; }
-    TextView > .text-view--answer { text-style: bold underline; }
+    TextLines { height: 1fr; }
+    TextLines > .text-view--hit { background: $warning; color: $on-color; }
+    TextLines > .text-view--now { background: $accent; color: $on-color; text-style: bold; }
+    TextLines > .text-view--added { color: $success; text-style: bold; }
+    TextLines > .text-view--removed { color: $error; text-style: strike; }
+    TextLines > .text-view--answer { text-style: bold underline; }
     """
 
-    def __init__(self, text: str = "", *, id: str | None = None, classes: str | None = None):
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._given = self._text = ""
         self._marks: tuple[Mark, ...] = ()
         self._rows: list[Row] = []
         self._more: Iterator[Row] | None = None
         self._width = 0
-        self._style = Style()
-        self.show(text)
 
     @property
     def text(self) -> str:
         """The text that is shown, without control codes; marks are offsets into it."""
         return self._text
 
-    def show(self, text: str, marks: Sequence[Mark] = ()) -> None:
+    def show_text(self, text: str, marks: Sequence[Mark] = ()) -> None:
         """Show another text; the scroll position is kept where the new text begins like the old."""
         if text == self._given:  # cleaning megabytes takes a second
             text = self._text
@@ -92,30 +88,22 @@ class TextView(ScrollView, can_focus=True):
         while self._more is not None and (not self._rows or self._rows[-1][1] < offset):
             self._cut(len(self._rows) + _AHEAD)
         row = next((i for i, (_, end) in enumerate(self._rows) if offset <= end), 0)
-        self.scroll_to(y=max(0, row - self.size.height // 2), animate=False)
+        self.scroll_to(y=max(0, row - self.page // 2), animate=False)
 
     def on_resize(self) -> None:
-        if self.scrollable_content_region.width != self._width:
+        if self.room != self._width:
             self._cut_anew()
             self.refresh()  # what was drawn before the first layout was nothing
 
-    def render_lines(self, crop: Region) -> list[Strip]:
-        if self.scrollable_content_region.width != self._width:
+    def draw_line(self, y: int, width: int, style: Style) -> Strip:
+        if width != self._width:
             self._cut_anew()  # drawn before it was told of its new size
-        # Once for all rows: it walks up the tree to blend backgrounds.
-        self._style = self.rich_style
-        return super().render_lines(crop)
-
-    def render_line(self, y: int) -> Strip:
-        row = y + self.scroll_offset.y
+        row = y - self.fixed + self.scroll_offset.y
         if self._more is not None and row + _AHEAD // 2 > len(self._rows):
             self._cut(row + _AHEAD)
-        width = self.size.width
-        style = self._style
         if row >= len(self._rows):
             return Strip.blank(width, style)
-        strip = Strip(self._segments(*self._rows[row], style))
-        return strip.adjust_cell_length(width, style)
+        return Strip(self._segments(*self._rows[row], style))
 
     def scroll_end(self, **options: object) -> None:
         """Cut all rows first, so that the end is the end."""
@@ -124,7 +112,7 @@ class TextView(ScrollView, can_focus=True):
         super().scroll_end(**options)  # type: ignore[arg-type]
 
     def _cut_anew(self) -> None:
-        self._width = self.scrollable_content_region.width
+        self._width = self.room
         self._rows = []
         self._more = wrap_rows(self._text, self._width) if self._width else None
         self._cut(max(_AHEAD, self.scroll_offset.y + _AHEAD))
@@ -136,7 +124,7 @@ class TextView(ScrollView, can_focus=True):
                 self._more = None
             else:
                 self._rows.append(row)
-        self.virtual_size = Size(self._width, len(self._rows))
+        self.set_count(len(self._rows), self._width)
 
     def _segments(self, start: int, end: int, style: Style) -> list[Segment]:
         segments, position = [], start
@@ -151,3 +139,15 @@ class TextView(ScrollView, can_focus=True):
             position = last
         segments.append(Segment(self._text[position:end], style))
         return segments
+
+
+class TextView(TextLines):
+    """A window over one text."""
+
+    def __init__(self, text: str = "", *, id: str | None = None, classes: str | None = None):
+        super().__init__(id=id, classes=classes)
+        self.show(text)
+
+    def show(self, text: str, marks: Sequence[Mark] = ()) -> None:
+        """Show another text, as ``show_text`` says."""
+        self.show_text(text, marks)
