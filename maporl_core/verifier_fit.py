@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maporl_core.adapter_files import load_adapter, save_adapter
+from maporl_core.adapter_files import save_adapter
 from maporl_core.config import BaseModelConfig, PolicyConfig
+from maporl_core.config_verifier import VerifierFitConfig
 from maporl_core.errors import ConfigError, DataError
 from maporl_core.models import load, resolve_device
-from maporl_core.pocket import VARIANTS
 from maporl_core.policy import Base
 from maporl_core.progress import Progress
 from maporl_core.run_state import seed_random_states
@@ -37,25 +37,38 @@ from maporl_core.verifier.fit import FitSettings, Rows, fit
 from maporl_core.verifier.head import encode
 from maporl_core.verifier.learned import POLICY, LearnedVerifier
 from maporl_core.verifier.pages import draw_reliability, verifier_page
-from maporl_core.verifier.saved import CARD_KIND, Saved, check_base, check_head, read_saved
+from maporl_core.verifier.saved import CARD_KIND, read_saved, verifier_on
 
 
-def default_settings(model: str) -> FitSettings:
-    """The published settings, or for a built-in model those that were measured to suit it."""
-    if model in VARIANTS:
-        return FitSettings(lr=1e-3, epochs=4, batch=32)
-    return FitSettings()
+def default_settings(data: Path) -> FitSettings:
+    """What the config that the data was sampled with says under [verifier.fit].
+
+    Without it the published settings.  Raises DataError for a damaged card.
+    """
+    card = files.read_data_card(data)
+    try:
+        wanted = VerifierFitConfig.model_validate(card.get("fit", {}))
+    except ValueError as error:
+        raise DataError(f"{data / files.CARD}: is damaged; {files.HINT}") from error
+    return FitSettings(
+        rank=wanted.rank,
+        alpha=wanted.alpha,
+        dropout=wanted.dropout,
+        lr=wanted.lr,
+        epochs=wanted.epochs,
+        batch=wanted.batch,
+        max_length=wanted.max_length,
+    )
 
 
 def sampled_base(data: Path) -> BaseModelConfig:
     """The first base that gave the answers of a data folder; none of its own code is allowed."""
-    hint = "give a folder made with: maporl verifier data"
-    card = files.read_json(data / files.CARD, hint)
+    card = files.read_data_card(data)
     try:
         first = next(iter(card["settings"]["bases"].values()))
         return BaseModelConfig.model_validate(dict(first) | {"trust_remote_code": False})
     except (KeyError, TypeError, AttributeError, StopIteration, ValueError) as error:
-        raise DataError(f"{data / files.CARD}: is damaged; {hint}") from error
+        raise DataError(f"{data / files.CARD}: is damaged; {files.HINT}") from error
 
 
 def fit_verifier(
@@ -100,7 +113,7 @@ def fit_verifier(
         "history": asdict(history),
         "rows_cut": cut,
         "results": _results(verifier, sides, temperature),
-        "data": files.read_json(data / files.CARD, "give a folder made with: maporl verifier data"),
+        "data": files.read_data_card(data),
         "seconds": round(time.perf_counter() - started, 1),
     }
     progress.stage(f"saving {folder}")
@@ -124,19 +137,6 @@ def load_verifier(
     config = saved.base if base is None else saved.base.model_copy(update={"model": base})
     loaded = _load_base(config, saved.policy, 0, device, progress)
     return verifier_on(loaded, saved, folder)
-
-
-def verifier_on(base: Base, saved: Saved, folder: Path) -> LearnedVerifier:
-    """The verifier of ``folder`` on a base that is loaded and has a policy named ``POLICY``.
-
-    This is how a run shares the agents' base: give ``Base`` one more policy, ``saved.policy`` under
-    the name ``POLICY``, then call this.  Raises ModelError where weights are missing, unexpected or
-    made for another base.
-    """
-    check_base(base, saved, folder)
-    check_head(folder)
-    load_adapter(base.policies[POLICY], folder)
-    return LearnedVerifier(base, temperature=saved.temperature, max_length=saved.max_length)
 
 
 def check_replaceable(folder: Path) -> None:

@@ -6,6 +6,10 @@ In: words of the command line.  Out: a data folder, a verifier folder, scores.  
 
 from __future__ import annotations
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +24,7 @@ from maporl_core.cli.shared import (
     SetOption,
     complete_preset,
     examples,
+    given,
     policy_state,
     show_help,
     split_checkpoint,
@@ -68,6 +73,19 @@ def _root(context: typer.Context) -> None:
     show_help(context)
 
 
+@contextmanager
+def _termination_interrupts() -> Iterator[None]:
+    """SIGTERM does what Ctrl-C does: whatever is half written is removed on the way out."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 @app.command("data", epilog=DATA_EXAMPLES)
 def data_command(
     answering: Annotated[
@@ -82,15 +100,25 @@ def data_command(
     ],
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where it is kept.")],
     questions: Annotated[int, typer.Option("--questions", "-n", min=1)] = 1000,
-    samples: Annotated[int, typer.Option("--samples", min=2, help="Answers per question.")] = 16,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            "--samples", min=2, help="Answers per question; default: verifier.fit.samples."
+        ),
+    ] = None,
     split: Annotated[
         str | None, typer.Option("--split", help="Default: the split that co-training uses.")
     ] = None,
     temperature: Annotated[float, typer.Option("--temperature", min=0.01, max=100.0)] = 1.0,
     turns: Annotated[int, typer.Option("--turns", min=1, help="1: every agent alone.")] = 1,
     per_question: Annotated[
-        int, typer.Option("--per-question", min=1, help="At most so many right, and wrong, ones.")
-    ] = 10,
+        int | None,
+        typer.Option(
+            "--per-question",
+            min=1,
+            help="At most so many right, and wrong, ones; default: verifier.fit.per_question.",
+        ),
+    ] = None,
     balance: Annotated[
         bool,
         typer.Option("--balance/--no-balance", help="As many right as wrong ones per question."),
@@ -107,16 +135,23 @@ def data_command(
     The same command goes on where it was stopped.
     """
     config, run, state = _who(answering, root, overrides or ())
-    with StageBar(err_console()) as bar:
+    with _termination_interrupts(), StageBar(err_console()) as bar:
         bar.stage("loading libraries")
         from maporl_core.verifier.cards import STAGES
         from maporl_core.verifier.data import Selection
         from maporl_core.verifier_data import Sampling, make_data
 
+        fit = config.verifier.fit
         sampling = Sampling(
-            split or config.task.train_split, questions, samples, temperature, turns, state
+            split or config.task.train_split,
+            questions,
+            given(samples, fit.samples),
+            temperature,
+            turns,
+            state,
         )
-        selection = Selection(balance, per_question, holdout, config.seed)
+        most = given(per_question, fit.per_question)
+        selection = Selection(balance, most, holdout, config.seed)
         card = make_data(config, sampling, selection, out, bar, run)
     if json:
         print_json({"folder": out, "card": card})
@@ -162,10 +197,10 @@ def fit_command(
 ) -> None:
     """Train an adapter and a score head, calibrate them, measure them on held-out questions.
 
-    Defaults are the published ones (rank 16, alpha 32, lr 2e-4, 1 epoch, batch 8, 550 tokens); the
-    built-in models have their own.
+    Defaults are those of [verifier.fit] in the preset or file that the data was sampled with; where
+    it says nothing, the published ones (rank 16, alpha 32, lr 2e-4, 1 epoch, batch 8, 550 tokens).
     """
-    with StageBar(err_console()) as bar:
+    with _termination_interrupts(), StageBar(err_console()) as bar:
         bar.stage("loading libraries")
         from dataclasses import replace
 
@@ -183,7 +218,7 @@ def fit_command(
             "seed": seed,
         }
         chosen: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-        settings = replace(default_settings(config.model), **chosen)
+        settings = replace(default_settings(data), **chosen)
         card = fit_verifier(data, config, settings, out, bar, device)
     if json:
         print_json({"folder": out, "card": card})
@@ -236,7 +271,7 @@ def score_command(
     """Score answers to questions: the probability, from 0 to 1, that each is right."""
     if out is not None and out.is_dir():
         raise ConfigError(f"{out} is a folder; name a file")
-    with StageBar(err_console()) as bar:
+    with _termination_interrupts(), StageBar(err_console()) as bar:
         bar.stage("loading libraries")
         from maporl_core.verifier.files import write_text
         from maporl_core.verifier_score import score_file

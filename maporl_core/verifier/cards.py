@@ -42,10 +42,12 @@ def data_card(
     selection: Selection,
     counts: Counts,
     examples: Sequence[Example],
-    seconds: float,
     left_out: int,
 ) -> dict[str, Any]:
-    """``settings`` decide what was sampled; ``left_out`` questions did not fit the window."""
+    """``settings`` decide what was sampled; ``left_out`` questions did not fit the window.
+
+    Nothing in it depends on when or in how many pieces the sampling was done.
+    """
     sides = {side: [e for e in examples if e.split == side] for side in SPLITS}
     return {
         "kind": DATA_KIND,
@@ -57,7 +59,6 @@ def data_card(
         "difficulty": dict(
             sorted(Counter(difficulty_name(e.difficulty) for e in examples).items())
         ),
-        "seconds": round(seconds, 1),
     }
 
 
@@ -78,7 +79,7 @@ def data_page(card: Mapping[str, Any]) -> str:
     lines = [
         "# Verifier data",
         "",
-        f"Answers of {models} ({sampling['policy_state']}) to questions of task "
+        f"Answers of {models} ({_who(settings)}) to questions of task "
         f"`{settings['task']['name']}`, split `{sampling['split']}`, labelled by the task's rule.",
         "",
         *table(
@@ -92,7 +93,6 @@ def data_page(card: Mapping[str, Any]) -> str:
                 ("most right (and wrong) answers per question", card["selection"]["per_question"])
                 if balanced
                 else ("answers per question", "all distinct ones"),
-                ("seconds", card["seconds"]),
             ),
         ),
         "## Counts",
@@ -116,6 +116,12 @@ def data_page(card: Mapping[str, Any]) -> str:
         *table(("share right", "answers kept"), card["difficulty"].items()),
     ]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _who(settings: Mapping[str, Any]) -> str:
+    if settings["sampling"]["policy_state"] == "base":
+        return "untrained"
+    return f"trained for {settings['step']} steps"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:

@@ -1,24 +1,29 @@
 """The files of a verifier's data: parts as they are sampled, then one table and its card.
 
 In and out: ``Answer`` and ``Example`` records, plain dicts.  A file appears under its name only
-when it is whole and on disk, so a process may be killed at any moment.  Neighbours: ``data`` has
-the records, ``verifier_data`` decides what is written when.  pyarrow is imported on first use.
+when it is whole and on disk, so a process may be killed at any moment; what it was writing then is
+swept by the next ``only_writer``.  Neighbours: ``data`` has the records, ``verifier_data`` decides
+what is written when.  pyarrow is imported on first use.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from maporl_core.errors import DataError
+from maporl_core.errors import ConfigError, DataError, StoreError
 from maporl_core.plain_text import one_line
 from maporl_core.store.failures import store_errors
 from maporl_core.store.manifest import flush
-from maporl_core.user_paths import is_file
+from maporl_core.user_paths import exists, is_file, is_folder
 from maporl_core.verifier.data import SPLITS, Answer, Example
 
 SETTINGS = "settings.json"
@@ -27,8 +32,70 @@ TABLE = "data.parquet"
 CARD = "card.json"
 CARD_PAGE = "card.md"
 
+_LEFTOVER = ".*.part-*"  # what ``write_whole`` fills, until it has its name
+_PATIENCE = 2.0  # seconds; children of a killed process hold its lock a moment longer
+
+HINT = "give a folder made with: maporl verifier data"
+
 _CLEAN = str.maketrans(dict.fromkeys(range(55296, 57344), "�"))
 """Parquet holds strict Unicode: a lone surrogate becomes U+FFFD."""
+
+
+def clean_text(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Texts as they come back from a file."""
+    return tuple(text.translate(_CLEAN) for text in texts)
+
+
+def check_place(folder: Path) -> None:
+    """Raises ConfigError unless there is nothing yet, or verifier data that was begun.
+
+    What a killed process left of its very first file counts as nothing.
+    """
+    with store_errors("read", folder):
+        if is_file(folder / SETTINGS) or not exists(folder):
+            return
+        if is_folder(folder) and not set(folder.iterdir()) - set(folder.glob(_LEFTOVER)):
+            return
+    raise ConfigError(f"{one_line(folder)} exists and holds no verifier data; name another folder")
+
+
+@contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Make the folder, keep other writers out of it, and sweep what a killed one left half done.
+
+    Raises StoreError while another process writes there; the lock ends with its process.
+    """
+    with store_errors("write", folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with store_errors("lock", folder):
+            _lock(handle, folder)
+            for path in (*folder.glob(_LEFTOVER), *folder.glob(f"{PARTS}/{_LEFTOVER}")):
+                path.unlink()
+        yield
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int, folder: Path) -> None:
+    give_up = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > give_up:
+                raise StoreError(
+                    f"another process is writing verifier data to {one_line(folder)}: wait until "
+                    "it is done, or name another folder"
+                ) from None
+            time.sleep(0.05)
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL):
+                raise
+            return  # a file system without locks
+        else:
+            return
 
 
 def write_whole(path: Path, fill: Callable[[Path], None]) -> None:
@@ -72,6 +139,16 @@ def read_json(path: Path, hint: str) -> dict[str, Any]:
     return found
 
 
+def read_data_card(folder: Path) -> dict[str, Any]:
+    """The card of a data folder.  Raises DataError, saying what to do, when it is not whole."""
+    if is_file(folder / SETTINGS) and not exists(folder / CARD):  # the card is written last
+        raise DataError(
+            f"{one_line(folder)}: its sampling was stopped; the same maporl verifier data command "
+            "goes on, and then this works"
+        )
+    return read_json(folder / CARD, HINT)
+
+
 def part_path(folder: Path, number: int) -> Path:
     return folder / PARTS / f"part-{number:06d}.parquet"
 
@@ -93,13 +170,12 @@ def write_examples(path: Path, examples: Sequence[Example]) -> None:
 
 def read_examples(folder: Path) -> dict[str, list[Example]]:
     """Examples of a data folder by split.  Raises DataError when it is not whole."""
-    hint = "give a folder made with: maporl verifier data"
-    read_json(folder / CARD, hint)  # written last
+    read_data_card(folder)
     sides: dict[str, list[Example]] = {split: [] for split in SPLITS}
-    for row in _read(folder / TABLE, _columns(Example), hint):
+    for row in _read(folder / TABLE, _columns(Example), HINT):
         example = Example(**row)
         if example.split not in sides:
-            raise DataError(f"{folder / TABLE}: has a split {one_line(example.split)!r}; {hint}")
+            raise DataError(f"{folder / TABLE}: has a split {one_line(example.split)!r}; {HINT}")
         sides[example.split].append(example)
     return sides
 

@@ -1,0 +1,57 @@
+"""The settings a data folder was begun with: the same ones go on in it, others are refused by name.
+
+In: everything that decides what is sampled, as plain tables.  Out: ``settings.json``, or a
+ConfigError.  Neighbours: ``files`` writes, ``verifier_data`` gathers the settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from maporl_core.errors import ConfigError, DataError
+from maporl_core.plain_text import one_line
+from maporl_core.verifier import files
+
+
+def begin(folder: Path, settings: dict[str, Any], most: int) -> dict[str, Any]:
+    """Settings of a new folder, or of one begun with the same; parts keep the size they have.
+
+    ``settings["part_answers"]`` is at most ``most``.  Raises ConfigError that names the settings
+    which differ, DataError when those in the folder cannot be read.
+    """
+    path = folder / files.SETTINGS
+    if not path.exists():
+        files.write_json(path, settings)
+        return settings
+    begun = files.read_json(path, "name another folder")
+    size = begun.get("part_answers")
+    if not isinstance(size, int) or not 1 <= size <= most:
+        raise DataError(f"{one_line(path)}: is damaged; name another folder")
+    settings = settings | {"part_answers": size}
+    before, now = _flat(begun), _flat(settings)
+    other = sorted(key for key in before.keys() | now.keys() if before.get(key) != now.get(key))
+    if other:
+        shown = "; ".join(f"{k}: {before.get(k)!r} then, {now.get(k)!r} now" for k in other[:4])
+        more = f"; and {len(other) - 4} more" if len(other) > 4 else ""
+        raise ConfigError(
+            f"{one_line(folder)} was begun with other settings ({one_line(shown, 600)}{more}); "
+            "name another folder"
+        )
+    return settings
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    """Leaves of nested tables by dotted key; what JSON makes equal is equal."""
+    if isinstance(value, Mapping):
+        return {
+            k: v for key, item in value.items() for k, v in _flat(item, f"{prefix}.{key}").items()
+        }
+    if isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value):
+        return {
+            k: v
+            for i, item in enumerate(value)
+            for k, v in _flat(item, f"{prefix}.{i + 1}").items()
+        }
+    return {prefix.removeprefix("."): list(value) if isinstance(value, tuple) else value}
