@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -202,7 +204,19 @@ async def test_enter_attaches_and_goes_to_the_dashboard(tmp_path: Path) -> None:
         await until(pilot, lambda: shown(app, r"›.*finished +first"))
 
 
-async def test_a_new_step_changes_only_its_own_cells_and_keeps_the_cursor(tmp_path: Path) -> None:
+def noted(rows: list[int], real: Callable[[RunTable, int], None]) -> object:
+    """``real``, with the rows it was called for in ``rows``."""
+
+    def call(self: RunTable, row: int) -> None:
+        rows.append(row)
+        real(self, row)
+
+    return call
+
+
+async def test_a_new_step_draws_only_its_own_line_and_keeps_the_cursor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     demo_run(tmp_path, "other", steps=1, questions=0)
     run = demo_run(tmp_path, "live", steps=2, state="running", questions=0)
     with run.lock():
@@ -210,21 +224,14 @@ async def test_a_new_step_changes_only_its_own_cells_and_keeps_the_cursor(tmp_pa
             await until(pilot, lambda: order(app) == ["live", "other"])
             await pilot.press("down")
             assert table_of(app).present == "other"
-            changed: list[tuple[str, str]] = []
-            real = RunTable.update_cell
-
-            def noted(self: RunTable, name: str, key: str, value: object) -> None:
-                changed.append((name, key))
-                real(self, name, key, value)  # type: ignore[arg-type]
-
-            RunTable.update_cell = noted  # type: ignore[method-assign,assignment]
-            try:
-                with StoreWriter(run) as writer:
-                    writer.write_step(3, [], {"accuracy/turn_1": 0.5, "reward/total": 9.0})
-                await until(pilot, lambda: shown(app, r"▶ running +live .* 3/2"))
-            finally:
-                RunTable.update_cell = real  # type: ignore[method-assign]
-            assert {name for name, key in changed if key != "age"} == {"live"}
+            monkeypatch.setattr("time.time", lambda now=time.time(): now)  # ages stand still
+            await pilot.pause(0.3)
+            drawn: list[int] = []
+            monkeypatch.setattr(RunTable, "redraw_row", noted(drawn, RunTable.redraw_row))
+            with StoreWriter(run) as writer:
+                writer.write_step(3, [], {"accuracy/turn_1": 0.5, "reward/total": 9.0})
+            await until(pilot, lambda: shown(app, r"▶ running +live .* 3/2"))
+            assert set(drawn) == {0}
             assert table_of(app).present == "other"
 
 
@@ -405,7 +412,7 @@ async def test_another_theme_recolours_the_states(tmp_path: Path) -> None:
         for theme in ("dusk", "paper"):
             app.theme = theme
             await pilot.pause(0.1)
-            cell = table_of(app).get_cell("demo", "state")
+            cell = table_of(app).cell("demo", "state")
             wanted = Color.parse(app.get_css_variables()["right"])
             assert cell.style.color.get_truecolor() == wanted.rich_color.get_truecolor()
             colours.add(wanted.hex)

@@ -71,7 +71,7 @@ class RewardsScreen(RunScreen):
         yield Static(markup=False, id="head")
         yield Static(markup=False, id="nothing", classes="empty")
         with Container(id="upper"):
-            yield PartsTable(id="parts", classes="pane", cursor_type="row", cell_padding=0)
+            yield PartsTable(id="parts", classes="pane")
         with Container(id="lower"):
             yield WhyList(id="why", classes="pane", markup=False)
             yield RunPane(id="run", classes="pane")
@@ -195,9 +195,7 @@ class RewardsScreen(RunScreen):
         if turn >= held.turns or agent >= len(held.agents):
             return
         self._place = (turn, agent)
-        with self.prevent(PartsTable.RowHighlighted):
-            table = self.query_one("#parts", PartsTable)
-            table.move_cursor(row=turn * len(held.agents) + agent)
+        self.query_one("#parts", PartsTable).go(turn * len(held.agents) + agent)
         total = debate.paid.parts(turn, agent).total
         why = self.query_one("#why", WhyList)
         why.show(explain_message(debate.paid, turn, agent), self._part)
@@ -217,13 +215,13 @@ class RewardsScreen(RunScreen):
 
     # Events -----------------------------------------------------------------------------------
 
-    @on(PartsTable.RowHighlighted, "#parts")
-    def _row_chosen(self, event: PartsTable.RowHighlighted) -> None:
+    @on(PartsTable.Moved, "#parts")
+    def _row_chosen(self, event: PartsTable.Moved) -> None:
         from maporl_tui.app import Selection
 
         debate = self._debate
-        key, _, place = str(event.row_key.value).partition(":")
-        if debate is not None and key == str(debate.key) and event.cursor_row >= 0:
+        key, _, place = event.key.partition(":")
+        if debate is not None and key == str(debate.key):
             turn, _, agent = place.partition(":")
             self.maporl.selection = Selection(debate.key, int(turn), int(agent))
 
@@ -238,9 +236,8 @@ class RewardsScreen(RunScreen):
         self.call_after_refresh(self._keep_cursor_in_sight)
 
     def _keep_cursor_in_sight(self) -> None:
-        with self.prevent(PartsTable.RowHighlighted):
-            table = self.query_one("#parts", PartsTable)
-            table.move_cursor(row=table.cursor_row)
+        table = self.query_one("#parts", PartsTable)
+        table.go(table.cursor_row)
 
     def on_resize(self) -> None:
         if self._debate is not None:

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from rich.cells import set_cell_size
 from rich.style import Style
-from rich.text import Text
-from textual.binding import Binding
-from textual.widgets import DataTable
 
 from maporl_core.types import REWARD_PARTS
 from maporl_tui.why import Account
+from maporl_tui.widgets.line_table import Cell, Column, LineTable
 from maporl_tui.widgets.painted import theme_style
 
 PARTS = ("total", *REWARD_PARTS)
@@ -39,23 +36,19 @@ _CHOSEN = Style(bold=True, underline=True)
 _AGENTS = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    key: str
-    label: str
-    width: int
-
-
-def columns(wide: bool) -> tuple[Column, ...]:
-    """The columns; ``wide`` from 120 cells on."""
+def columns(wide: bool, chosen: str = "") -> tuple[Column, ...]:
+    """The columns; ``wide`` from 120 cells on; the one of part ``chosen`` is marked."""
     each = 8 if wide else 6
-    parts = [Column(name, _SHORT[name], each) for name in (*REWARD_PARTS, "total")]
-    return (
-        Column("message", "turn agent" if wide else "t agent", 14 if wide else 9),
-        Column("score", "score" if wide else "v", 8 if wide else 6),
-        *parts,
-        Column("advantage", "advant" if wide else "adv", each),
-        Column("kl", "KL", each),
+    named = [
+        ("message", "turn agent" if wide else "t agent", 14 if wide else 9),
+        ("score", "score" if wide else "v", 8 if wide else 6),
+        *((name, _SHORT[name], each) for name in (*REWARD_PARTS, "total")),
+        ("advantage", "advant" if wide else "adv", each),
+        ("kl", "KL", each),
+    ]
+    return tuple(
+        Column(key, heading(label, width, key == "message", key == chosen), width)
+        for key, label, width in named
     )
 
 
@@ -67,56 +60,48 @@ def height(paid: Account, wide: bool) -> int:
     return sum(map(len, paid.rewards_TA)) + (3 if wide else 2)
 
 
-class PartsTable(DataTable[Text], inherit_bindings=False):
-    """A DataTable that leaves ``enter`` to the screen, so that the help can name it."""
+class PartsTable(LineTable):
+    """All messages of one debate; ``enter`` is the screen's."""
 
-    BINDINGS = [
-        Binding("up", "cursor_up", show=False),
-        Binding("down", "cursor_down", show=False),
-        Binding("left", "cursor_left", show=False),
-        Binding("right", "cursor_right", show=False),
-        Binding("pageup", "page_up", show=False),
-        Binding("pagedown", "page_down", show=False),
-        Binding("home", "scroll_top", show=False),
-        Binding("end", "scroll_bottom", show=False),
-    ]
+    def __init__(self, *, id: str, classes: str) -> None:
+        super().__init__(first_stays=True, id=id, classes=classes)
 
     def show(self, paid: Account, key: int, wide: bool, chosen: str) -> None:
         """Show all messages of the debate ``key``; rows are named ``key:turn:agent``.
 
         The cursor stays on its row and nothing is told of it.
         """
+        places = {
+            f"{key}:{turn}:{agent}": (turn, agent)
+            for turn, rewards in enumerate(paid.rewards_TA)
+            for agent in range(len(rewards))
+        }
+        styles: dict[str, Style] = {}
 
         def style(variable: str) -> Style:
-            return theme_style(self.app, variable)
+            if variable not in styles:
+                styles[variable] = theme_style(self.app, variable)
+            return styles[variable]
 
-        with self.prevent(self.RowHighlighted):
-            cursor = self.cursor_row
-            self.clear(columns=True)
-            for column in columns(wide):
-                self.add_column(header(column, chosen), width=column.width, key=column.key)
-            self.fixed_columns = 1
-            for turn, rewards in enumerate(paid.rewards_TA):
-                for agent in range(len(rewards)):
-                    row = cells(paid, turn, agent, wide, chosen, style)
-                    self.add_row(*row, key=f"{key}:{turn}:{agent}")
-            self.move_cursor(row=cursor)
+        def words(name: str) -> list[Cell]:
+            return cells(paid, *places[name], wide, chosen, style)
+
+        self.show_table(columns(wide, chosen), list(places), words, self.cursor_row)
         self.border_title = f"reward parts of every message · part: {chosen}"
 
 
-def header(column: Column, chosen: str) -> Text:
+def heading(label: str, width: int, left: bool, chosen: bool) -> Cell:
     """A column's label, the chosen one marked by more than its style."""
-    mine = column.key == chosen
-    label = f"▸{column.label}" if mine else column.label
-    left = column.key == "message"
-    width = column.width - 1
+    if chosen:
+        label = f"▸{label}"
+    width -= 1
     text = set_cell_size(label, width) if left else label[-width:].rjust(width)
-    return Text(text, style=Style(bold=True, underline=mine))
+    return Cell(text, Style(bold=True, underline=chosen))
 
 
 def cells(
     paid: Account, turn: int, agent: int, wide: bool, chosen: str, style: Callable[[str], Style]
-) -> list[Text]:
+) -> list[Cell]:
     """One row.  ``style`` gives the style of a theme variable."""
     message, reward = paid.discussion.messages[turn][agent], paid.rewards_TA[turn][agent]
     first, second, *numbers = columns(wide)
@@ -124,8 +109,8 @@ def cells(
     mark, verdict = _verdict(message.correct)
     score = "–" if message.score is None else f"{message.score:.{3 if wide else 2}f}"
     row = [
-        Text(name, style=style(f"agent-{agent % _AGENTS + 1}")),
-        Text(f"{mark}{score}".rjust(second.width - 1), style=style(verdict)),
+        Cell(name, style(f"agent-{agent % _AGENTS + 1}")),
+        Cell(f"{mark}{score}".rjust(second.width - 1), style(verdict)),
     ]
     for column in numbers:
         if column.key in ("advantage", "kl"):
@@ -138,7 +123,7 @@ def cells(
                 look += Style(bold=True)
         if column.key == chosen:
             look += _CHOSEN
-        row.append(Text(_number(value, column.width - 1, wide).rjust(column.width - 1), look))
+        row.append(Cell(_number(value, column.width - 1, wide).rjust(column.width - 1), look))
     return row
 
 

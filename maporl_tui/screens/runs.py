@@ -15,7 +15,7 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Container, VerticalScroll
 from textual.content import Content
-from textual.widgets import DataTable, Static
+from textual.widgets import Static
 
 from maporl_core.errors import MaporlError
 from maporl_core.store.reader import RunDir, remove_run
@@ -25,6 +25,7 @@ from maporl_tui.screens.base import RunScreen
 from maporl_tui.screens.dialogs import Ask, Confirm
 from maporl_tui.text import one_line, size
 from maporl_tui.view import RunView
+from maporl_tui.widgets.line_table import LineTable
 from maporl_tui.widgets.run_table import RunTable
 
 REFRESH = 2.0
@@ -183,7 +184,7 @@ class RunsScreen(RunScreen):
         name = self._table.present
         return self._rows.get(name) if name is not None else None
 
-    @on(DataTable.RowHighlighted)
+    @on(LineTable.Moved)
     def _cursor_moved(self) -> None:
         self._show_overview()
 
@@ -232,7 +233,7 @@ class RunsScreen(RunScreen):
         else:
             self._marked[row.name] = None
         self._show_rows()
-        self._table.action_cursor_down()
+        self._table.action_step(1)
 
     def action_compare(self) -> None:
         row, names = self.present, list(self._marked)
@@ -299,9 +300,9 @@ class RunsScreen(RunScreen):
     def action_reverse(self) -> None:
         self._sort_by(self._sort, not self._reverse)
 
-    @on(DataTable.HeaderSelected)
-    def _heading_clicked(self, event: DataTable.HeaderSelected) -> None:
-        name = str(event.column_key.value)
+    @on(LineTable.HeadingChosen)
+    def _heading_clicked(self, event: LineTable.HeadingChosen) -> None:
+        name = event.key
         if name in SORTS:
             self._sort_by(name, name == self._sort and not self._reverse)
 
