@@ -28,7 +28,6 @@ from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader
 from maporl_core.store.records import DiscussionFilter
 from maporl_core.store.writer import StoreWriter
-from maporl_core.user_paths import is_folder
 from maporl_core.verifier import LearnedVerifier, placing
 from maporl_core.verifier.calibration import fit_temperature, log_loss
 from maporl_core.verifier.data import Answer, Example, Selection, select
@@ -46,11 +45,35 @@ Say = Callable[[str, str, str, int | None], None]
 
 
 def kept_verifier(run: RunDir | None, config: RunConfig) -> Path | None:
-    """The run's own copy, for whoever asks its agents; None where ``config`` names another one."""
-    if run is None or not config.verifier.on_model or not is_folder(run.verifier):
+    """The run's own copy, for whoever asks its agents; None where ``config`` names another one.
+
+    Raises StoreError when the copy is gone or is not the one that the run began with.
+    """
+    if run is None or not config.verifier.on_model:
         return None
-    stored = load_config(run.config).verifier
-    return run.verifier if stored.path == config.verifier.path else None
+    if load_config(run.config).verifier.path != config.verifier.path:
+        return None
+    begun_with = _begun_with(run)
+    return None if begun_with is None else _unchanged(run, begun_with)
+
+
+def _begun_with(run: RunDir) -> str | None:
+    """Fingerprint of the verifier that a run began with; None before it began, or without one."""
+    with StoreReader(run) as reader:
+        return reader.meta().get(FINGERPRINT)
+
+
+def _unchanged(run: RunDir, begun_with: str) -> Path:
+    try:
+        same = placing.fingerprint(run.verifier) == begun_with
+    except StoreError:
+        same = False
+    if not same:
+        raise StoreError(
+            f"{one_line(run.verifier)} is not the verifier that the run began with; put "
+            "it back from a copy, or train anew under another name"
+        )
+    return run.verifier
 
 
 class VerifierKeeper:
@@ -70,21 +93,11 @@ class VerifierKeeper:
         """
         if not self.config.verifier.on_model:
             return None
-        with StoreReader(self.run) as reader:
-            begun_with = reader.meta().get(FINGERPRINT)
-        if begun_with is None:
-            placing.keep(placing.verifier_folder(self.config), self.run.verifier)
-            self.store.set_meta({FINGERPRINT: placing.fingerprint(self.run.verifier)})
-            return self.run.verifier
-        try:
-            same = placing.fingerprint(self.run.verifier) == begun_with
-        except StoreError:
-            same = False
-        if not same:
-            raise StoreError(
-                f"{one_line(self.run.verifier)} is not the verifier that the run began with; put "
-                "it back from a copy, or train anew under another name"
-            )
+        begun_with = _begun_with(self.run)
+        if begun_with is not None:
+            return _unchanged(self.run, begun_with)
+        placing.keep(placing.verifier_folder(self.config), self.run.verifier)
+        self.store.set_meta({FINGERPRINT: placing.fingerprint(self.run.verifier)})
         return self.run.verifier
 
     def begin(self, assembly: Assembly, done: int) -> None:

@@ -193,6 +193,8 @@ def test_another_verifier_than_the_run_began_with_is_refused(damage: str, tmp_pa
     with pytest.raises(StoreError, match="not the verifier that the run began with"):
         train(longer, run, Silent(), resume=True)
     assert len(stored(run)) == 3, "what was stored is kept"
+    with pytest.raises(StoreError, match="not the verifier that the run began with"):
+        kept_verifier(run, config)
 
 
 @pytest.mark.parametrize("name", ["adapter_config.json", ADAPTER_FILE, VALUE_FILE])
