@@ -204,10 +204,12 @@ def test_leftovers_are_never_taken_for_checkpoints(tmp_path: Path) -> None:
     path.rename(run.checkpoints / ".tmp-step-000002-123")
     (run.checkpoints / "notes.txt").touch()
     (run.checkpoints / "step-x").mkdir()
+    (run.path / ".tmp-verifier-123").mkdir()
     found = find_resumable(run)
     assert (found.checkpoint, found.passed_over) == (None, ())
     clean_leftovers(run)
     assert names(run) == ["notes.txt", "step-x"]
+    assert not (run.path / ".tmp-verifier-123").exists()
 
 
 def test_a_checkpoint_written_again_takes_the_place_of_the_old(tmp_path: Path) -> None:

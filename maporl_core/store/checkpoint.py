@@ -200,6 +200,9 @@ def clean_leftovers(run: RunDir) -> None:
 
     A checkpoint that was being replaced when the machine stopped gets its name back.
     """
+    with store_errors("clean", run.path):
+        for path in run.path.glob(".tmp-*"):
+            shutil.rmtree(path)
     if not run.checkpoints.is_dir():
         return
     with store_errors("clean", run.checkpoints):
