@@ -241,7 +241,10 @@ def _of_state(view: RunView) -> list[str]:
     if status.state == "interrupted":
         return [f"interrupted after {done}{reason}; {go_on}"]
     if status.state == "new":
-        return [f"this run has not begun; {go_on}" if status.pid is None else "the run is starting"]
+        if status.pid is not None:
+            return ["the run is starting"]
+        # Until it has loaded its libraries, a trainer leaves no sign of itself.
+        return [f"not begun: its trainer is still loading; if there is none, {go_on}"]
     if status.state == "paused":
         return [f"paused after {done}; P lets it go on"]
     return []
