@@ -247,7 +247,9 @@ def test_steps_that_are_not_finite_are_not_applied_named_and_end_the_run(tmp_pat
     probe = Probe()
     monkeypatch.setattr(
         "maporl_core.train.reward_discussion",
-        lambda d, c: tuple(tuple(RewardParts(own=float("nan")) for _ in row) for row in d.messages),
+        lambda d, *_: tuple(
+            tuple(RewardParts(own=float("nan")) for _ in row) for row in d.messages
+        ),
     )
     with pytest.raises(TrainingError, match="maporl resume small"):
         train(config, run, probe)
