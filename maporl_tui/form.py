@@ -45,7 +45,8 @@ class Field:
 
     @property
     def label(self) -> str:
-        return str(self.path[-1])
+        first, *rest = self.path
+        return ".".join(map(str, rest)) if rest and first not in FREE else str(self.path[-1])
 
 
 def section_names() -> tuple[str, ...]:
@@ -135,7 +136,7 @@ class Form:
             if section == TOP and not rest:
                 yield Field((first,), fact)
             elif first == section and rest and first not in FREE:
-                yield Field((first, rest), fact)
+                yield Field((first, *rest.split(".")), fact)
         if section in FREE:
             for row in self.rows(section):
                 for fact in key_facts():
