@@ -15,6 +15,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from maporl_core.types import REWARD_PARTS
 
 Piece = tuple[str, str]
@@ -55,19 +57,20 @@ class Histogram:
 
 def spread(values: Sequence[float]) -> Histogram:
     """The histogram of the finite ones of ``values``."""
-    finite = [value for value in values if math.isfinite(value)]
-    if not finite:
-        return Histogram()
+    every = np.asarray(values, dtype=float)
+    finite = every[np.isfinite(every)]
     count = len(finite)
-    zeros = finite.count(0.0)
-    drawn = [value for value in finite if value] if 2 * zeros > count else finite
+    if not count:
+        return Histogram()
+    others = finite[finite != 0.0]
+    drawn = others if 2 * (count - len(others)) > count else finite
     first, width, counts = _bins(drawn)
     return Histogram(
         count=count,
-        mean=math.fsum(finite) / count,
-        median=statistics.median(finite),
-        positive=sum(value > 0 for value in finite) / count,
-        negative=sum(value < 0 for value in finite) / count,
+        mean=math.fsum(finite.tolist()) / count,
+        median=float(np.median(finite)),
+        positive=int(np.count_nonzero(finite > 0)) / count,
+        negative=int(np.count_nonzero(finite < 0)) / count,
         first=first,
         width=width,
         counts=counts,
@@ -75,17 +78,14 @@ def spread(values: Sequence[float]) -> Histogram:
     )
 
 
-def _bins(values: Sequence[float]) -> tuple[int, float, tuple[int, ...]]:
+def _bins(values: np.ndarray) -> tuple[int, float, tuple[int, ...]]:
     """(first bin, width, counts): edges are multiples of a round width, so that 0 is one."""
-    if not values:
+    if not len(values):
         return 0, 1.0, ()
-    width = _round_width(max(values) - min(values))
-    places = [math.floor(value / width + 1e-9) for value in values]
-    first = min(places)
-    counts = [0] * (max(places) - first + 1)
-    for place in places:
-        counts[place - first] += 1
-    return first, width, tuple(counts)
+    width = _round_width(float(values.max() - values.min()))
+    places = np.floor(values / width + 1e-9).astype(np.int64)
+    first = int(places.min())
+    return first, width, tuple(np.bincount(places - first).tolist())
 
 
 def _round_width(span: float) -> float:

@@ -1,7 +1,8 @@
 """Measures the app itself on a given run: first paint, keys, idling, charts, memory.
 
 In: the folder of a run.  Out: one JSON object on stdout.  Neighbour: ``maporl bench app`` builds
-the runs and calls this in processes of their own (``python -m maporl_tui.bench WHAT RUN``).
+the runs and calls this in processes of their own: ``python -m maporl_tui.bench WHAT RUN``, then
+seconds and a run with many steps where they matter.
 
 Painting is counted where the app hands a frame to the terminal driver.  A reaction ends with the
 last frame before a tenth of a second without any, so data that is loaded after the first frame
@@ -55,13 +56,13 @@ class _Timed(MaporlApp):
         self.last_paint = time.perf_counter()
 
 
-async def _reaction(app: _Timed, begun: float) -> float | None:
+async def _reaction(app: _Timed, begun: float, quiet: float = _QUIET) -> float | None:
     """Seconds from ``begun`` to the end of the frames that follow; None when there was none."""
     while True:
         await asyncio.sleep(0.005)
         now = time.perf_counter()
         if app.last_paint > begun:
-            if now - app.last_paint > _QUIET:
+            if now - app.last_paint > quiet:
                 return app.last_paint - begun
         elif now - begun > 1.0:
             return None
@@ -99,18 +100,26 @@ async def keys(run: Path, screen: str) -> dict[str, float]:
     return found
 
 
-async def charts(run: Path) -> float:
-    """Seconds from choosing the Dashboard of a long run to its last chart."""
+async def charts(run: Path) -> dict[str, float]:
+    """Seconds from a key to the last chart of a long run: all charts on the screen, each time.
+
+    "dashboard": the screen is chosen again; "newest steps", "all steps": every chart is read over
+    other steps and drawn anew.
+    """
     app = _Timed(_options(run, "launch"))
+    found: dict[str, float] = {}
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause(1.5)
-        app.show_screen("dashboard")  # made and drawn once, so that only the charts are timed
+        app.show_screen("dashboard")  # made once, so that only the charts are timed
         await pilot.pause(1.5)
         app.show_screen("launch")
         await pilot.pause(1.0)
-        begun = time.perf_counter()
-        app.show_screen("dashboard")
-        return await _reaction(app, begun) or 0.0
+        for name, key in (("dashboard", "2"), ("newest steps", "f"), ("all steps", "f")):
+            begun = time.perf_counter()
+            app.simulate_key(key)
+            found[name] = await _reaction(app, begun, 5 * _QUIET) or 0.0
+            await pilot.pause(1.2)  # charts are read once a second at most
+    return found
 
 
 async def memory(run: Path, seconds: float, screen: str = "debate") -> list[float]:
@@ -165,16 +174,22 @@ def _drain(master: int, seconds: float) -> int:
     return count
 
 
-def measure(what: str, run: Path, seconds: float = 20.0) -> dict[str, Any]:
-    """One of first_paint, keys, charts, idle, memory.  Raises ValueError for another word."""
+def measure(
+    what: str, run: Path, seconds: float = 20.0, long: Path | None = None
+) -> dict[str, Any]:
+    """One of first_paint, keys, charts, idle, memory.  Raises ValueError for another word.
+
+    ``long``: the run whose charts the Dashboard shows while keys are pressed, if another one.
+    """
     if what == "first_paint":
         return {screen: asyncio.run(first_paint(run, screen)) for screen in ("debate", "dashboard")}
     if what == "keys":
-        times = {screen: asyncio.run(keys(run, screen)) for screen in KEYS}
+        runs = {"dashboard": long or run}
+        times = {screen: asyncio.run(keys(runs.get(screen, run), screen)) for screen in KEYS}
         every = [took for found in times.values() for took in found.values()]
         return {"median": statistics.median(every), "slowest": max(every), "screens": times}
     if what == "charts":
-        return {"dashboard": asyncio.run(charts(run))}
+        return asyncio.run(charts(run))
     if what == "idle":
         return {screen: idle(run, screen, seconds) for screen in ("dashboard", "debate")}
     if what == "memory":
@@ -185,7 +200,8 @@ def measure(what: str, run: Path, seconds: float = 20.0) -> dict[str, Any]:
 def main() -> None:
     what, folder, *rest = sys.argv[1:]
     seconds = float(rest[0]) if rest else 20.0
-    sys.stdout.write(json.dumps(measure(what, Path(folder), seconds)) + "\n")
+    long = Path(rest[1]) if len(rest) > 1 else None
+    sys.stdout.write(json.dumps(measure(what, Path(folder), seconds, long)) + "\n")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ DATABASE = "run.db"
 SPARK_POINTS = 8
 BATCH_SECONDS = 1.0
 """So often the list says how far it is while many runs are being read."""
+FIRST_SECONDS = 0.1
+"""When it says so first: a screenful of runs is read by then."""
 _WATCHED = ("running", "paused")
 _EVENTS = 6
 _LOG_LINES = 6
@@ -122,14 +124,14 @@ class RunLister:
         return tuple(found)
 
     def look(self, names: tuple[str, ...]) -> Iterator[int]:
-        """Read what changed; how many of ``names`` are done, every ``BATCH_SECONDS``."""
-        since = time.monotonic()
+        """Read what changed; how many of ``names`` are done, soon and then every second."""
+        since, wait = time.monotonic(), FIRST_SECONDS
         for done, name in enumerate(names, 1):
             with self._turn:
                 self._read(name)
-            if time.monotonic() - since > BATCH_SECONDS:
+            if time.monotonic() - since > wait:
                 yield done
-                since = time.monotonic()
+                since, wait = time.monotonic(), BATCH_SECONDS
 
     def rows(self) -> dict[str, RunRow]:
         """What is known by now, by name; a row that did not change is the same object."""

@@ -227,7 +227,7 @@ class ChartsPane(Vertical):
             text = " · ".join(str(piece) for piece in pieces)
         if text != self._head:
             self._head = text
-            self.query_one("#charts-head", Static).update(Content(text))
+            self.query_one("#charts-head", Static).update(Content(text), layout=False)
 
     # Keys -------------------------------------------------------------------------------------
 

@@ -165,7 +165,8 @@ class RewardsScreen(RunScreen):
         """Show why there is no table, or with None the table."""
         nothing = self.query_one("#nothing", Static)
         nothing.display = text is not None
-        nothing.update(Content(text or ""))
+        if text is not None:
+            nothing.update(Content(text))
         for name in ("#upper", "#why"):
             self.query_one(name).display = text is None
         if text is not None and self._debate is None:
@@ -176,7 +177,7 @@ class RewardsScreen(RunScreen):
     def _draw_head(self) -> None:
         if self._debate is not None:
             head = head_content(self._debate, self._following)
-            self.query_one("#head", Static).update(head)
+            self.query_one("#head", Static).update(head, layout=False)
 
     def _draw_table(self) -> None:
         debate = self._debate

@@ -40,6 +40,7 @@ class RunPane(Vertical, can_focus=True):
         self._wanted: tuple[StoreClient, RunView, str] | None = None
         self._time = 0.0
         self._timer: Timer | None = None
+        self._spread = Content()
 
     def compose(self) -> ComposeResult:
         yield Static(markup=False, id="spread")
@@ -86,9 +87,16 @@ class RunPane(Vertical, can_focus=True):
         # Under 120 columns the pane may be no more than its title.
         narrow = self.screen.has_class("-narrow")
         self.border_title = Content(charts.summary if narrow else f"the run's messages by {part}")
-        spread = "" if narrow else charts.summary
-        if found.zeros_apart:
-            spread += " (exact zeros are left out of the bars)"
-        self.query_one("#spread", Static).update(Content(spread.strip()))
+        zeros = "exact zeros are left out of the bars" if found.zeros_apart else ""
+        self.border_subtitle = Content(zeros)  # seen where there is room for a whole frame
+        self._write(Content(zeros if narrow else charts.summary))
         self.query_one("#histogram", Painted).show(lambda w, h: histogram_rows(found, w, h))
         self.query_one("#stack", Painted).show(lambda w, h: stack_and_legend(points, part, w, h))
+
+    def _write(self, spread: Content) -> None:
+        """The line above the histogram; the pane is arranged anew only for more or fewer lines."""
+        place = self.query_one("#spread", Static)
+        width = max(1, place.size.width)
+        layout = len(spread.wrap(width)) != len(self._spread.wrap(width))
+        self._spread = spread
+        place.update(spread, layout=layout)

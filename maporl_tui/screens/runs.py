@@ -31,7 +31,7 @@ from maporl_tui.widgets.run_table import RunTable
 REFRESH = 2.0
 """Seconds between two looks at the folder."""
 _SETTLE = 0.1
-"""Seconds that the cursor rests on a run before it is read."""
+"""Seconds that a cursor on its way rests on a run before it is read."""
 
 
 class RunsScreen(RunScreen):
@@ -56,6 +56,8 @@ class RunsScreen(RunScreen):
         self._filter = ""
         self._sort, self._reverse = SORTS[0], False
         self._overview: Overview | None = None
+        self._wanted: RunRow | None = None  # whose overview is shown or being read
+        self._moved = -_SETTLE
         self._reading: tuple[int, int] | None = None
         self._problem: str | None = None
         self._said: dict[str, str] = {}
@@ -192,20 +194,33 @@ class RunsScreen(RunScreen):
         row, shown = self.present, self._overview
         if row is None:
             if shown is not None:
-                self._overview = None
+                self._overview = self._wanted = None
                 self._text.update("")
-        elif shown is None or shown.row is not row:
-            if shown is None or shown.row.name != row.name:
-                self._draw(Overview(row))
-            self._read_overview(row)
+        elif self._wanted is not row:
+            moving = time.monotonic() - self._moved < _SETTLE
+            self._wanted, self._moved = row, time.monotonic()
+            self._read_overview(row, moving)
 
     @work(exclusive=True, group="runs-overview")
-    async def _read_overview(self, row: RunRow) -> None:
-        await asyncio.sleep(_SETTLE)
-        found = await asyncio.to_thread(read_overview, row)
+    async def _read_overview(self, row: RunRow, moving: bool) -> None:
+        """At once, or when the cursor rests: one that runs through the list is not held up."""
+        if moving:
+            self._draw_known(row)
+            await asyncio.sleep(_SETTLE)
+        reading = asyncio.create_task(asyncio.to_thread(read_overview, row))
+        done, _ = await asyncio.wait({reading}, timeout=_SETTLE)
+        if not done:
+            self._draw_known(row)
+        found = await reading
         present = self.present
         if present is not None and present.run == row.run:
             self._draw(found)
+
+    def _draw_known(self, row: RunRow) -> None:
+        """What the list knows of a run, until the rest of it is read."""
+        shown = self._overview
+        if shown is None or shown.row.name != row.name:
+            self._draw(Overview(row))
 
     def _draw(self, found: Overview) -> None:
         self._overview = found

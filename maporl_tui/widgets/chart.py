@@ -11,13 +11,16 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 
+from rich.style import Style
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.events import Click
+from textual.geometry import Region
 from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
+from textual.widget import Widget
 from textual.widgets import Static
 from textual_hires_canvas import Canvas
 from textual_plot import AxisFormatter, HiResMode, PlotWidget
@@ -30,6 +33,7 @@ from maporl_tui.text import amount, one_line
 from maporl_tui.ticks import Ticks, log_ticks, step_ticks, value_ticks
 
 _MARK = "◆"
+_AXIS_STYLES = ("plot--axis", "plot--tick")
 _LEAST = (10, 4)
 """Cells (width, height) below which nothing but the title is drawn."""
 
@@ -54,6 +58,22 @@ class _Canvas(Canvas):
     """A canvas all of whose cells have a style, before its first picture too: Textual's filter for
     ``NO_COLOR`` stops at a piece that has none."""
 
+    def __init__(self, id: str) -> None:
+        super().__init__(1, 1, id=id)
+        self._base: Style | None = None
+
+    @property
+    def rich_style(self) -> Style:
+        return super().rich_style if self._base is None else self._base
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        # Once for all lines: it walks up the tree to blend backgrounds.
+        self._base = super().rich_style
+        try:
+            return super().render_lines(crop)
+        finally:
+            self._base = None
+
     def render_line(self, y: int) -> Strip:
         styled = Strip([segment for segment in super().render_line(y) if segment.text])
         return styled.adjust_cell_length(self.size.width, self.rich_style)
@@ -75,14 +95,25 @@ class Plot(PlotWidget, can_focus=False, inherit_bindings=False):
     def __init__(self) -> None:
         super().__init__(allow_pan_and_zoom=False)
         self._log = False
-        self._canvases = {
-            name: _Canvas(1, 1, id=name) for name in ("margin-left", "plot", "margin-bottom")
-        }
+        self._looks: tuple[str, ...] = ()
+        self._canvases = {name: _Canvas(name) for name in ("margin-left", "plot", "margin-bottom")}
         self.set_x_formatter(_Axis(self._x_marks))
         self.set_y_formatter(_Axis(self._y_marks))
 
     def compose(self) -> ComposeResult:
         yield from self._canvases.values()
+
+    def notify_style_update(self) -> None:
+        Widget.notify_style_update(self)
+        self.call_later(self._look_again)
+
+    def _look_again(self) -> None:
+        # Textual looks up all styles again whenever a screen is shown; textual-plot would draw all
+        # curves again for it.
+        looks = tuple(str(self.get_component_rich_style(name)) for name in _AXIS_STYLES)
+        if looks != self._looks:
+            self._looks = looks
+            PlotWidget.notify_style_update(self)
 
     # Charts have their titles and legends outside the curves; what textual-plot would draw for
     # them is left out, and with it half of its widgets.
@@ -123,6 +154,8 @@ class Plot(PlotWidget, can_focus=False, inherit_bindings=False):
                 self.scatter(*_split((line.end,)), marker=line.spec.key, marker_style=style)
         if line_at is not None:
             self.add_v_line(line_at, style_of(TONES))
+        # At once: when it is drawn, its canvases would be drawn a second time after it.
+        self.render()
 
     def _draw_pieces(self, pieces: Sequence[Points], style: str) -> None:
         for piece in pieces:
@@ -184,6 +217,7 @@ class Chart(Vertical):
         self._picture: Picture | None = None
         self._line_at: float | None = None
         self._drawn: tuple[object, ...] = ()
+        self._large = False
         self._again: Callable[[], None] | None = None
 
     def compose(self) -> ComposeResult:
@@ -221,7 +255,8 @@ class Chart(Vertical):
         )
         if caption != self._written:
             self._written = caption
-            self._caption.update(caption)
+            self._caption.update(caption, layout=large or self._large)
+        self._large = large
         self._picture = picture
         self._line_at = _middle(readings, crosshair) if crosshair is not None and line else None
         self.draw()

@@ -13,6 +13,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.app import App
 from textual.color import Color, ColorParseError
+from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -58,6 +59,7 @@ class Painted(Widget):
         super().__init__(id=id)
         self._make: Callable[[int, int], Rows] | None = None
         self._strips: list[Strip] | None = None
+        self._style = Style()
 
     def show(self, make: Callable[[int, int], Rows]) -> None:
         """Draw what ``make`` gives for the present size."""
@@ -75,18 +77,26 @@ class Painted(Widget):
         self._strips = None
         self.refresh()
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        # Once for all lines: it walks up the tree to blend backgrounds.
+        self._style = self.rich_style
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
+        width, style = self.size.width, self._style
         if self._strips is None:
-            size = self.size
-            rows = [] if self._make is None else self._make(size.width, size.height)
-            self._strips = [
-                Strip(
-                    Segment(text, self.rich_style + look_style(self.app, look))
-                    for text, look in pieces
-                )
-                for pieces in rows
-            ]
-        style = self.rich_style
+            self._strips = self._drawn(width, self.size.height, style)
         if y >= len(self._strips):
-            return Strip.blank(self.size.width, style)
-        return self._strips[y].adjust_cell_length(self.size.width, style)
+            return Strip.blank(width, style)
+        return self._strips[y].adjust_cell_length(width, style)
+
+    def _drawn(self, width: int, height: int, style: Style) -> list[Strip]:
+        looks: dict[str, Style] = {}
+
+        def look_of(look: str) -> Style:
+            if look not in looks:
+                looks[look] = style + look_style(self.app, look)
+            return looks[look]
+
+        rows = [] if self._make is None else self._make(width, height)
+        return [Strip([Segment(text, look_of(look)) for text, look in pieces]) for pieces in rows]
