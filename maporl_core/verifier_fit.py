@@ -11,6 +11,9 @@ is reported.
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -30,6 +33,8 @@ from maporl_core.progress import Progress
 from maporl_core.run_state import seed_random_states
 from maporl_core.seeds import stable_seed
 from maporl_core.store.checkpoint import atomic_folder
+from maporl_core.store.failures import store_errors
+from maporl_core.user_paths import exists, is_folder
 from maporl_core.verifier import files, report
 from maporl_core.verifier.calibration import fit_temperature
 from maporl_core.verifier.data import SPLITS, Example
@@ -86,6 +91,8 @@ def fit_verifier(
     """
     started = time.perf_counter()
     check_replaceable(folder)
+    files.check_writable(folder)
+    _sweep(folder)
     sides = files.read_examples(data)
     _check_sides(data, sides)
     policy_config = PolicyConfig(rank=settings.rank, alpha=settings.alpha, dropout=settings.dropout)
@@ -141,12 +148,41 @@ def load_verifier(
 
 def check_replaceable(folder: Path) -> None:
     """Raises ConfigError unless there is nothing yet, or a verifier to take the place of."""
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-        return
+    with store_errors("read", folder):
+        if not exists(folder) or (is_folder(folder) and not any(folder.iterdir())):
+            return
     try:
         read_saved(folder)
     except DataError:
         raise ConfigError(f"{folder} exists and holds no verifier; name another folder") from None
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what a killed fit left beside ``folder``; what it was replacing gets its name back.
+
+    What belongs to a process that lives is let alone.
+    """
+    if not is_folder(folder.parent):
+        return
+    with store_errors("clean", folder.parent):
+        for path in list(folder.parent.iterdir()):
+            left = re.fullmatch(rf"\.(tmp|old)-{re.escape(folder.name)}-(\d+)", path.name)
+            if left is None or _lives(int(left[2])):
+                continue
+            if left[1] == "old" and not exists(folder):
+                path.rename(folder)
+            else:
+                shutil.rmtree(path)
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _load_base(

@@ -6,17 +6,30 @@ with file and line in every complaint, ``verifier_fit`` loads the verifier, ``cl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from maporl_core.errors import DataError
+from maporl_core.errors import DataError, ModelError
 from maporl_core.plain_text import one_line
 from maporl_core.progress import Progress
 from maporl_core.tasks.rows import BadRow, Tally, read_rows, text_of
-from maporl_core.user_paths import is_file, user_path
+from maporl_core.user_paths import exists, is_file, user_path
 from maporl_core.verifier_fit import load_verifier
+
+
+class _Rows(Tally):
+    """Bad rows with this command's own way to leave them out."""
+
+    def bad(self, where: str, error: BadRow) -> None:
+        if not self.skip:
+            raise DataError(
+                f"{where}: {one_line(error)}; mend it, or leave such rows out with --skip-bad-rows"
+            ) from error
+        super().bad(where, error)
+
 
 _BATCH = 256  # rows between two moves of the progress bar
 
@@ -49,18 +62,14 @@ def score_file(
     """
     path = user_path(file)
     if not is_file(path):
-        raise DataError(f"{one_line(file)}: no such file")
-    tally = Tally(skip_bad_rows)
+        what = "is no file" if exists(path) else "no such file"
+        raise DataError(f"{one_line(file)}: {what}; give JSON lines or Parquet")
+    tally = _Rows(skip_bad_rows)
     rows: list[dict[str, Any]] = []
     for row in read_rows(path, tally):
         try:
             question, answer = (str(text_of(row.values, key)) for key in keys)
         except BadRow as error:
-            if not skip_bad_rows:
-                raise DataError(
-                    f"{row.where}: {one_line(error)}; mend it, or leave such rows out with "
-                    "--skip-bad-rows"
-                ) from error
             tally.bad(row.where, error)
             continue
         rows.append({"where": row.where, "question": question, "answer": answer})
@@ -71,6 +80,11 @@ def score_file(
     for start in range(0, len(rows), _BATCH):
         part = rows[start : start + _BATCH]
         scores = loaded.probabilities([(r["question"], r["answer"]) for r in part])
+        if not all(map(math.isfinite, scores)):
+            raise ModelError(
+                f"{one_line(verifier)}: its scores are not finite; the training that made it broke "
+                "down, so fit it again at a lower rate"
+            )
         for scored, score in zip(part, scores, strict=True):
             scored["score"] = score
         progress.advance(len(part))

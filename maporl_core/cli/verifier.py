@@ -35,6 +35,7 @@ from maporl_core.config import BaseModelConfig, RunConfig
 from maporl_core.config_load import load_config, override_config, preset_names
 from maporl_core.errors import ConfigError
 from maporl_core.store.paths import RunDir
+from maporl_core.user_paths import exists, is_folder, user_path
 
 DATA_EXAMPLES = examples(
     (
@@ -269,13 +270,15 @@ def score_command(
     json: JsonOption = False,
 ) -> None:
     """Score answers to questions: the probability, from 0 to 1, that each is right."""
-    if out is not None and out.is_dir():
-        raise ConfigError(f"{out} is a folder; name a file")
+    if out is not None:
+        _check_file(out, file)
     with _termination_interrupts(), StageBar(err_console()) as bar:
         bar.stage("loading libraries")
-        from maporl_core.verifier.files import write_text
+        from maporl_core.verifier.files import check_writable, write_text
         from maporl_core.verifier_score import score_file
 
+        if out is not None:
+            check_writable(out)
         scored = score_file(
             file, verifier, bar, (question_key, answer_key), skip_bad_rows, device, base
         )
@@ -290,3 +293,11 @@ def score_command(
         say(f"{len(scored.rows)} rows with scores in {out}")
     for reason, count in {} if json else scored.left_out.items():
         err_console().print(f"{count} rows left out: {reason}")
+
+
+def _check_file(out: Path, file: str) -> None:
+    """Raises ConfigError for a place that scores cannot or should not go to."""
+    if is_folder(out):
+        raise ConfigError(f"{out} is a folder; name a file")
+    if exists(out) and exists(user_path(file)) and out.samefile(user_path(file)):
+        raise ConfigError(f"{out} is the file that is read; name another for --out")

@@ -12,6 +12,7 @@ import errno
 import fcntl
 import json
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -57,6 +58,19 @@ def check_place(folder: Path) -> None:
         if is_folder(folder) and not set(folder.iterdir()) - set(folder.glob(_LEFTOVER)):
             return
     raise ConfigError(f"{one_line(folder)} exists and holds no verifier data; name another folder")
+
+
+def check_writable(target: Path) -> None:
+    """Try to make something where ``target`` will be; long work should not end in a refusal.
+
+    Raises StoreError when the name, the folder above or the disk does not allow it.
+    """
+    with store_errors("write", target):
+        above = target.parent
+        while not exists(above) and above != above.parent:
+            above = above.parent
+        with tempfile.TemporaryDirectory(prefix=f".{target.name[:40]}.part-", dir=above) as trial:
+            (Path(trial) / target.name).touch()
 
 
 @contextmanager
@@ -172,7 +186,11 @@ def read_examples(folder: Path) -> dict[str, list[Example]]:
     """Examples of a data folder by split.  Raises DataError when it is not whole."""
     read_data_card(folder)
     sides: dict[str, list[Example]] = {split: [] for split in SPLITS}
-    for row in _read(folder / TABLE, _columns(Example), HINT):
+    for number, row in enumerate(_read(folder / TABLE, _columns(Example), HINT), start=1):
+        if None in row.values() or not 0.0 <= row["difficulty"] <= 1.0:
+            raise DataError(
+                f"{folder / TABLE}: row {number} lacks a value or has an impossible one; {HINT}"
+            )
         example = Example(**row)
         if example.split not in sides:
             raise DataError(f"{folder / TABLE}: has a split {one_line(example.split)!r}; {HINT}")

@@ -25,6 +25,8 @@ from maporl_core.seeds import stable_seed
 from maporl_core.verifier.calibration import log_loss
 from maporl_core.verifier.head import all_logits, row_batches, row_logits
 
+_NOT_FINITE = "the verifier's loss or gradient is not finite; nothing was saved: lower --lr"
+
 
 @dataclass(frozen=True, slots=True)
 class FitSettings:
@@ -101,7 +103,10 @@ def fit(
         progress.advance()
         if history.steps % every and history.steps < history.planned:
             continue
-        loss = log_loss(all_logits(base, policy, valid.ids, settings.micro_tokens), valid.labels)
+        logits = all_logits(base, policy, valid.ids, settings.micro_tokens)
+        if not all(map(math.isfinite, logits)):
+            raise TrainingError(_NOT_FINITE)
+        loss = log_loss(logits, valid.labels)
         history.looks.append(Look(history.steps, sum(losses) / len(losses), loss))
         losses.clear()
         waited += 1
@@ -137,9 +142,7 @@ def _step(
         total += float(loss.detach()) / len(rows)
     norm = nn.utils.clip_grad_norm_(weights, settings.max_grad_norm)
     if not math.isfinite(total) or not bool(torch.isfinite(norm)):
-        raise TrainingError(
-            "the verifier's loss or gradient is not finite; nothing was saved: lower --lr"
-        )
+        raise TrainingError(_NOT_FINITE)
     return total
 
 
