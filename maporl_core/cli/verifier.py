@@ -111,7 +111,9 @@ def data_command(
         str | None, typer.Option("--split", help="Default: the split that co-training uses.")
     ] = None,
     temperature: Annotated[float, typer.Option("--temperature", min=0.01, max=100.0)] = 1.0,
-    turns: Annotated[int, typer.Option("--turns", min=1, help="1: every agent alone.")] = 1,
+    turns: Annotated[
+        int, typer.Option("--turns", min=1, help="1: every agent alone. More: whole discussions.")
+    ] = 1,
     per_question: Annotated[
         int | None,
         typer.Option(
