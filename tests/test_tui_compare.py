@@ -312,7 +312,7 @@ async def test_both_sides_answer_even_readonly_and_the_worker_ends_with_the_app(
     async with run_app(options(tale(tmp_path), readonly=True), SMALL) as (app, pilot):
         found = await loaded(app, pilot)
         await ask(app, pilot, "Why?")
-        await until(pilot, lambda: shown(app, "answered · not scored"), 20)
+        await until(pilot, lambda: shown(app, "answered · no gold answer"), 20)
         text = screen_text(app)
         assert "side 0" in text
         assert "side 1" in text

@@ -44,7 +44,6 @@ class DebateShowing(RunScreen):
         yield Static(id="debate-empty", classes="empty", markup=False)
 
     def on_mount(self) -> None:
-        super().on_mount()
         self._pane.display = False
         self.set_interval(_LOOK, self._look_closer)
 
@@ -90,8 +89,15 @@ class DebateShowing(RunScreen):
             except MaporlError as error:
                 self.maporl.say_problem(str(error))
                 return
-            if feed is self._feed:
+            if feed is self._feed and not self._overtaken(want, feed):
                 self._show_found(found, isinstance(want, Newest), place)
+
+    def _overtaken(self, want: Want, feed: Feed) -> bool:
+        """Whether a debate began to be written while the newest stored one was read."""
+        view = self.view
+        if view is None or not (feed.follow and isinstance(want, Newest)):
+            return False
+        return isinstance(feed.next_want(view, self._pane.debate), ShowLive)
 
     @work(exclusive=True, group="show")
     async def _find_nearest(self, feed: Feed) -> None:
