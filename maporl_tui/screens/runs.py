@@ -187,13 +187,10 @@ class RunsScreen(RunScreen):
         return self._rows.get(name) if name is not None else None
 
     @on(LineTable.Moved)
-    def _cursor_moved(self) -> None:
-        self._show_overview()
-
     def _show_overview(self) -> None:
-        row, shown = self.present, self._overview
+        row = self.present
         if row is None:
-            if shown is not None:
+            if self._overview is not None:
                 self._overview = self._wanted = None
                 self._text.update("")
         elif self._wanted is not row:
@@ -224,8 +221,7 @@ class RunsScreen(RunScreen):
 
     def _draw(self, found: Overview) -> None:
         self._overview = found
-        content = overview_content(found, time.time())
-        self._text.update(content)
+        self._text.update(overview_content(found, time.time()))
 
     # Keys -----------------------------------------------------------------------------------------
 
@@ -243,9 +239,7 @@ class RunsScreen(RunScreen):
         row = self.present
         if row is None:
             return
-        if row.name in self._marked:
-            del self._marked[row.name]
-        else:
+        if self._marked.pop(row.name, row) is row:  # it was not marked
             self._marked[row.name] = None
         self._show_rows()
         self._table.action_step(1)
@@ -317,9 +311,8 @@ class RunsScreen(RunScreen):
 
     @on(LineTable.HeadingChosen)
     def _heading_clicked(self, event: LineTable.HeadingChosen) -> None:
-        name = event.key
-        if name in SORTS:
-            self._sort_by(name, name == self._sort and not self._reverse)
+        if event.key in SORTS:
+            self._sort_by(event.key, event.key == self._sort and not self._reverse)
 
     def _sort_by(self, name: str, reverse: bool) -> None:
         self._sort, self._reverse = name, reverse
