@@ -55,15 +55,7 @@ def default_settings(data: Path) -> FitSettings:
         wanted = VerifierFitConfig.model_validate(card.get("fit", {}))
     except ValueError as error:
         raise DataError(f"{data / files.CARD}: is damaged; {files.HINT}") from error
-    return FitSettings(
-        rank=wanted.rank,
-        alpha=wanted.alpha,
-        dropout=wanted.dropout,
-        lr=wanted.lr,
-        epochs=wanted.epochs,
-        batch=wanted.batch,
-        max_length=wanted.max_length,
-    )
+    return FitSettings(**wanted.model_dump(exclude={"samples", "per_question"}))
 
 
 def sampled_base(data: Path) -> BaseModelConfig:

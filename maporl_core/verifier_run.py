@@ -107,10 +107,9 @@ class VerifierKeeper:
             return
         if done == 0:
             verifier = self._learned()
-            shared = {policy.base for policy in self.config.resolved_policies().values()}
             where = (
                 f"base {verifier.base.name!r} of the agents, loaded once"
-                if verifier.base.name in shared
+                if verifier.base.name in assembly.engines
                 else "a model of its own, which no agent stands on"
             )
             self.say("info", "verifier", f"learned verifier scores on {where}", None)

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from test_train import Probe, new_run, small, state_bytes
+from test_train import Probe, new_run, one_thread, small, state_bytes  # noqa: F401
 
 from maporl_core.adapter_files import ADAPTER_FILE, VALUE_FILE
 from maporl_core.assembly import assemble
 from maporl_core.config import RunConfig
 from maporl_core.config_load import load_config, override_config
-from maporl_core.errors import ConfigError, DataError, StoreError
+from maporl_core.errors import ConfigError, DataError, ModelError, StoreError
 from maporl_core.evaluate import evaluate_run
 from maporl_core.progress import Silent
 from maporl_core.rewards import reward_discussion
@@ -37,14 +37,6 @@ from maporl_core.verifier.placing import (
 from maporl_core.verifier.watching import GAP
 from maporl_core.verifier_fit import load_verifier
 from maporl_core.verifier_run import VerifierKeeper, kept_verifier
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def learned(kind: str = "learned", **changes: Any) -> RunConfig:
@@ -236,7 +228,7 @@ def test_among_several_bases_the_verifiers_own_model_is_shared() -> None:
 
 def test_a_base_with_other_weights_is_refused() -> None:
     config = learned(bases={"main": {"model": "pocket-b"}}, verifier={"base": "main"})
-    with pytest.raises(Exception, match=r"with other weights than pocket-b has"):
+    with pytest.raises(ModelError, match=r"with other weights than pocket-b has"):
         assemble(config, Silent())
 
 
