@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tui_samples import demo_run, own_settings, run_app, screen_text, shown, until
+from tui_samples import AGENTS, demo_run, own_settings, run_app, screen_text, shown, until
 
 from maporl_core.config_load import dump_toml, load_config
 from maporl_core.store.paths import RunDir
@@ -194,6 +194,16 @@ async def test_a_dead_run_shows_its_last_words_and_what_to_do(
         await until(pilot, lambda: shown(app, "died after step 6 of 6"))
         assert f"maporlresume{run.path}" in "".join(screen_text(app).split())
         assert shown(app, r"RuntimeError: \[/red\] no luck")
+        await until(pilot, lambda: shown(app, "accuracy per turn"))
+
+
+async def test_three_agents_stay_in_sight_under_a_notice_on_a_small_screen(tmp_path: Path) -> None:
+    run = demo_run(tmp_path, state="running")
+    (run.path / "log.txt").write_text("one\ntwo\nRuntimeError: no luck\n")
+    async with run_app(Options(tmp_path, run), size=(80, 24)) as (app, pilot):
+        await until(pilot, lambda: shown(app, "no luck"))
+        await until(pilot, lambda: all(shown(app, f"● {name} +turns") for name in AGENTS))
+        await until(pilot, lambda: shown(app, "log: 1 event ─"))
         await until(pilot, lambda: shown(app, "accuracy per turn"))
 
 

@@ -17,6 +17,7 @@ from maporl_tui import machine
 from maporl_tui.machine import Machine, load_lines, read_gpus
 from maporl_tui.screens.dashboard_facts import (
     agents_of,
+    before_after_note,
     before_after_rows,
     change,
     change_text,
@@ -100,6 +101,14 @@ def test_the_table_before_and_after_has_the_means_and_their_intervals(tmp_path: 
     assert float(rows[1][3]) == pytest.approx(now.mean - was.mean, abs=6e-4)
     assert before_after_rows(found[:1])[1][2:] == ("–", "")
     assert before_after_rows(()) == []
+
+
+def test_the_note_above_the_table_counts_in_words_that_fit_the_number(tmp_path: Path) -> None:
+    with StoreReader(demo_run(tmp_path, questions=1)) as reader:
+        found = reader.evaluations()
+    assert before_after_note(found) == "1 held-out question, steps 0 and 6"
+    words = "1 held-out question, step 0; the next one fills 'after'"
+    assert before_after_note(found[:1]) == words
 
 
 # The machine -----------------------------------------------------------------------------------

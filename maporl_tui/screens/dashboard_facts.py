@@ -173,8 +173,11 @@ def before_after_note(evaluations: Sequence[Evaluation]) -> str:
     if pair is None:
         return "held-out questions: no evaluation yet (maporl eval RUN)"
     first, last = pair
-    to = f" and {last.step}" if last is not None else "; the next one fills 'after'"
-    return f"{first.summary.questions} held-out questions, steps {first.step}{to}"
+    count = first.summary.questions
+    asked = f"{count} held-out question{'s' * (count != 1)}"
+    if last is None:
+        return f"{asked}, step {first.step}; the next one fills 'after'"
+    return f"{asked}, steps {first.step} and {last.step}"
 
 
 def _interval(mean: float, low: float, high: float) -> str:

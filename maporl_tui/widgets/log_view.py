@@ -115,7 +115,8 @@ class LogView(ScrollView, can_focus=True):
         self.set_reactive(LogView.cursor, keys.index(before.id) if keep and before else 0)
         self.watch_cursor()
         alerts = sum(event.level in ALERTS for event in self._all)
-        title = [f"log: {len(self._all)} events"]
+        count = len(self._all)
+        title = [f"log: {count} event{'s' * (count != 1)}"]
         if alerts:
             title.append(f"{alerts} alert{'s' if alerts > 1 else ''}, n goes there")
         if self.filter:
