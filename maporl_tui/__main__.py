@@ -7,6 +7,7 @@ Neighbours: ``app`` is what starts, ``launcher`` starts trainers; ``maporl tui``
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -127,6 +128,7 @@ def start(
         )
     trainer = None if order is None else start_and_wait(order, _say)
     app = MaporlApp(Options(folder, found, screen, readonly, theme, refresh, trainer))
+    gc.freeze()  # what is imported stays: going over it would take as long as a key may
     app.run(mouse=mouse)
     if app.return_code:
         raise typer.Exit(app.return_code)

@@ -6,7 +6,7 @@ seconds and a run with many steps where they matter.
 
 Painting is counted where the app hands a frame to the terminal driver.  A reaction ends with the
 last frame before a tenth of a second without any, so data that is loaded after the first frame
-counts too.  Imports are not counted.
+counts too.  Imports are not counted, and garbage is collected as in the app itself.
 """
 
 from __future__ import annotations
@@ -50,10 +50,14 @@ class _Timed(MaporlApp):
     """Notes when each frame was handed over."""
 
     last_paint = 0.0
+    first_paint: float | None = None
+    """The first frame since this was set to None."""
 
     def _display(self, screen: Any, renderable: Any) -> None:
         super()._display(screen, renderable)
         self.last_paint = time.perf_counter()
+        if self.first_paint is None:
+            self.first_paint = self.last_paint
 
 
 async def _reaction(app: _Timed, begun: float, quiet: float = _QUIET) -> float | None:
@@ -84,18 +88,18 @@ async def first_paint(run: Path, screen: str = "debate") -> float:
         return await _reaction(app, begun) or 0.0
 
 
-async def keys(run: Path, screen: str) -> dict[str, float]:
-    """Seconds from each key to the end of its reaction; a key without any is left out."""
+async def keys(run: Path, screen: str) -> dict[str, tuple[float, float]]:
+    """Seconds from each key to the first and the last frame of its reaction; none: left out."""
     app = _Timed(_options(run, screen))
-    found: dict[str, float] = {}
+    found: dict[str, tuple[float, float]] = {}
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause(1.5)
         for number, key in enumerate(KEYS[screen]):
-            begun = time.perf_counter()
+            app.first_paint, begun = None, time.perf_counter()
             app.simulate_key(key)
             took = await _reaction(app, begun)
-            if took is not None:
-                found[f"{number + 1} {key}"] = took
+            if took is not None and app.first_paint is not None:
+                found[f"{number + 1} {key}"] = (app.first_paint - begun, took)
             await asyncio.sleep(0.2)
     return found
 
@@ -187,7 +191,11 @@ def measure(
         runs = {"dashboard": long or run}
         times = {screen: asyncio.run(keys(runs.get(screen, run), screen)) for screen in KEYS}
         every = [took for found in times.values() for took in found.values()]
-        return {"median": statistics.median(every), "slowest": max(every), "screens": times}
+        spread = {
+            name: {"median": statistics.median(found), "slowest": max(found)}
+            for name, found in zip(("first", "last"), zip(*every, strict=True), strict=True)
+        }
+        return {**spread, "screens": times}
     if what == "charts":
         return asyncio.run(charts(run))
     if what == "idle":
@@ -199,6 +207,7 @@ def measure(
 
 def main() -> None:
     what, folder, *rest = sys.argv[1:]
+    gc.freeze()  # as the app does
     seconds = float(rest[0]) if rest else 20.0
     long = Path(rest[1]) if len(rest) > 1 else None
     sys.stdout.write(json.dumps(measure(what, Path(folder), seconds, long)) + "\n")

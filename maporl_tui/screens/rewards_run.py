@@ -40,7 +40,7 @@ class RunPane(Vertical, can_focus=True):
         self._wanted: tuple[StoreClient, RunView, str] | None = None
         self._time = 0.0
         self._timer: Timer | None = None
-        self._spread = Content()
+        self._room_kept = (0, 0)  # width and lines of ``#spread``
 
     def compose(self) -> ComposeResult:
         yield Static(markup=False, id="spread")
@@ -94,9 +94,18 @@ class RunPane(Vertical, can_focus=True):
         self.query_one("#stack", Painted).show(lambda w, h: stack_and_legend(points, part, w, h))
 
     def _write(self, spread: Content) -> None:
-        """The line above the histogram; the pane is arranged anew only for more or fewer lines."""
+        """The lines above the histogram.
+
+        Room once taken is kept at a width, or going through the parts would arrange the pane anew
+        each time.
+        """
         place = self.query_one("#spread", Static)
-        width = max(1, place.size.width)
-        layout = len(spread.wrap(width)) != len(self._spread.wrap(width))
-        self._spread = spread
-        place.update(spread, layout=layout)
+        width, lines = self._room_kept
+        if place.content_size.width != width:
+            width, lines = place.content_size.width, 0
+        needed = len(spread.wrap(width)) if width else 0
+        grows = needed > lines or not width
+        self._room_kept = width, max(lines, needed)
+        if grows:
+            place.styles.min_height = needed
+        place.update(spread, layout=grows)
