@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import pytest
 import typer
+from textual.widgets import OptionList, Static
 from tui_samples import demo_run, own_settings, run_app, screen_text, shown, until
 
 from maporl_core.cli import main as cli
@@ -24,6 +25,7 @@ from maporl_tui.launcher import Order
 from maporl_tui.screens import launch
 from maporl_tui.screens.dialogs import Ask, Confirm
 from maporl_tui.screens.launch_choose import Choose
+from maporl_tui.widgets.clamped import clamped
 from maporl_tui.widgets.form_field import FieldRow
 
 __all__ = ["own_settings"]
@@ -43,6 +45,10 @@ def described_by(line: str) -> RunConfig:
 def same(a: RunConfig, b: RunConfig) -> bool:
     """Equal, the order of bases and policies included."""
     return json.dumps(plain(a)) == json.dumps(plain(b))
+
+
+def words_of(text: str) -> str:
+    return " ".join(text.split())
 
 
 # The form ----------------------------------------------------------------------------------------
@@ -393,3 +399,37 @@ async def test_tiny_and_back(tmp_path: Path) -> None:
             await pilot.resize_terminal(*size)
             await pilot.pause(0.1)
         await until(pilot, lambda: shown(app, "maporl run pocket"))
+
+
+@pytest.mark.parametrize("section", section_names())
+async def test_what_a_key_means_is_never_cut_on_a_small_screen(
+    tmp_path: Path, section: str
+) -> None:
+    run = demo_run(tmp_path)
+    async with run_app(Options(tmp_path, run, screen="launch"), size=(80, 24)) as (app, pilot):
+        sections = app.screen.query_one("#sections", OptionList)
+        sections.highlighted = section_names().index(section)
+        await until(pilot, lambda: app.screen.query_one("#fields").border_title == section)
+        await until(pilot, lambda: all(row.size.height for row in app.screen.query(FieldRow)))
+        for row in app.screen.query(FieldRow):
+            note = row.query_one(".field-note", Static)
+            lines = note.content.wrap(note.size.width)  # type: ignore[union-attr]
+            assert len(lines) == note.size.height, row.field.key
+            assert words_of(row.field.fact.meaning) in words_of(str(note.content)), row.field.key
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "rows", "shown"),
+    [
+        ("one two", 20, 1, "one two"),
+        ("one two three", 8, 2, "one two three"),
+        ("one two three four", 8, 2, "one two\nthree …"),
+        ("one two three four", 8, 1, "one two…"),
+        ("one two three four", 9, 1, "one two …"),
+        ("漢字漢字漢字", 8, 1, "漢字漢…"),
+    ],
+)
+def test_a_text_without_room_ends_in_an_ellipsis(
+    text: str, width: int, rows: int, shown: str
+) -> None:
+    assert clamped(text, width, rows) == shown

@@ -34,6 +34,7 @@ from maporl_tui.screens.dialogs import Ask, Confirm
 from maporl_tui.screens.launch_choose import Choose
 from maporl_tui.text import one_line
 from maporl_tui.view import RunView
+from maporl_tui.widgets.clamped import Clamped
 from maporl_tui.widgets.form_field import FieldList, FieldRow
 from maporl_tui.widgets.option_pages import PagedOptions
 
@@ -60,7 +61,7 @@ class LaunchScreen(RunScreen):
         self._lines: dict[str, tuple[str, bool]] = {}
 
     def compose_body(self) -> ComposeResult:
-        yield Static("", markup=False, id="source")
+        yield Clamped(1, id="source")
         with Horizontal(id="form"):
             yield PagedOptions(
                 *(Option(name, id=name) for name in section_names()),
@@ -69,8 +70,8 @@ class LaunchScreen(RunScreen):
                 markup=False,
             )
             yield FieldList(id="fields", classes="pane")
-        for name in ("problem", "memory", "command"):
-            yield Static("", markup=False, id=name)
+        for name, rows in (("problem", 2), ("memory", 2), ("command", 4)):
+            yield Clamped(rows, id=name)
 
     def on_mount(self) -> None:
         self._fill()
@@ -176,8 +177,8 @@ class LaunchScreen(RunScreen):
     def _write(self, where: str, text: str, wrong: bool = False) -> None:
         if self._lines.get(where) != (text, wrong):
             self._lines[where] = (text, wrong)
-            line = self.query_one(f"#{where}", Static)
-            line.update(Content(text))
+            line = self.query_one(f"#{where}", Clamped)
+            line.show(text)
             line.set_class(wrong, "-wrong")
 
     @work(exclusive=True, group="launch-doctor")

@@ -102,7 +102,9 @@ class FieldRow(Vertical):
 
     def _meaning(self) -> str:
         fact = self.field.fact
-        default = f"default {fact.default}" if fact.default else "may be left out"
+        default = f"default {fact.default}" if fact.default else "no default"
+        if not fact.default and "default" in fact.meaning:  # it depends: the meaning says on what
+            default = ""
         if self._hostile:
             return "has characters that no field can show: change it in the file"
         parts = [fact.meaning, fact.takes if self._what.kind != "switch" else "", default]
