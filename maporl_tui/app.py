@@ -20,6 +20,7 @@ from textual.screen import ModalScreen, Screen
 from maporl_core.errors import MaporlError
 from maporl_core.store.reader import RunDir
 from maporl_tui import keymap
+from maporl_tui.asking import QUESTIONS, why_not
 from maporl_tui.client import StoreClient
 from maporl_tui.files import write_export
 from maporl_tui.launcher import Trainer
@@ -248,25 +249,24 @@ class MaporlApp(App[None]):
 
     def action_pause(self) -> None:
         paused = self.view is not None and self.view.status.state == "paused"
-        if paused:
-            self.ask_trainer("resume", "Let the run go on?")
-        else:
-            self.ask_trainer("pause", "Pause the run after this step?")
+        self.ask_trainer("resume" if paused else "pause")
 
     def action_checkpoint(self) -> None:
-        self.ask_trainer("checkpoint", "Save a checkpoint after this step?")
+        self.ask_trainer("checkpoint")
 
     def action_stop(self) -> None:
-        self.ask_trainer("stop", "Save a checkpoint after this step and stop the run?")
+        self.ask_trainer("stop")
 
     @work
-    async def ask_trainer(self, command: str, question: str) -> None:
+    async def ask_trainer(self, command: str) -> None:
         """Ask the user, then leave the request in the store; its answer is a notification."""
+        if self.view is not None and not self.view.is_live:
+            await self.look_now()  # a run that nobody trained a moment ago may be trained again
         client, view = self.client, self.view
-        if client is None or view is None:
-            self.say_problem("no run to ask: choose one on 1 Runs")
+        if (reason := why_not(view, command)) is not None or client is None or view is None:
+            self.say_problem(reason or "no run to ask")
             return
-        if not await self.push_screen_wait(Confirm(f"{view.name}: {question}")):
+        if not await self.push_screen_wait(Confirm(f"{view.name}: {QUESTIONS[command]}")):
             return
         try:
             self._asked[await client.request(command)] = command

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 from tui_samples import demo_run, own_settings, run_app, screen_text, shown, until
 
-from maporl_core.store.reader import StoreReader
+from maporl_core.store.reader import RunStatus, StoreReader
 from maporl_core.store.writer import StoreWriter
 from maporl_tui.app import Options
+from maporl_tui.asking import why_not
 from maporl_tui.keymap import SCREENS, known_ids
 from maporl_tui.screens.dialogs import Confirm, Keys
+from maporl_tui.view import RunView
 
 __all__ = ["own_settings"]
 pytestmark = pytest.mark.usefixtures("own_settings")
@@ -100,8 +102,40 @@ async def test_a_request_that_is_not_confirmed_is_not_made(tmp_path: Path) -> No
 async def test_asking_a_dead_trainer_says_how_to_start_it(tmp_path: Path) -> None:
     run = demo_run(tmp_path)
     async with run_app(Options(tmp_path, run)) as (app, pilot):
-        await pilot.press("C", "y")
-        await until(pilot, lambda: shown(app, "maporl resume demo"))
+        for key in "CPX":
+            await pilot.press(key)
+            await until(pilot, lambda: shown(app, "maporl resume demo"))
+            assert not isinstance(app.screen, Confirm)
+            app.clear_notifications()
+            await until(pilot, lambda: not shown(app, "maporl resume demo"))
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [("finished", "is finished"), ("died", "died"), ("interrupted", "was inter")],
+)
+def test_why_a_dead_trainer_is_not_asked_begins_with_how_the_run_ended(
+    state: str, words: str
+) -> None:
+    view = RunView("demo", "runs/demo", status=RunStatus(state, 4, 12))
+    assert (why_not(view, "stop") or "").startswith(f"demo {words}")
+
+
+async def test_what_is_asked_for_already_is_not_asked_again(tmp_path: Path) -> None:
+    run = demo_run(tmp_path, state="running")
+    with run.lock():
+        async with run_app(Options(tmp_path, run, refresh=0.05)) as (app, pilot):
+            await pilot.press("P")
+            await until(pilot, lambda: isinstance(app.screen, Confirm))
+            await pilot.press("y")
+            await until(pilot, lambda: shown(app, "asked: pause"))
+            await pilot.press("P")
+            await until(pilot, lambda: shown(app, "pause is asked for already"))
+            assert not isinstance(app.screen, Confirm)
+            await pilot.press("X")
+            await until(pilot, lambda: isinstance(app.screen, Confirm))
+        with StoreReader(run) as reader:
+            assert [request.command for request in reader.requests_since()] == ["pause"]
 
 
 async def test_readonly_hides_what_changes_a_run(tmp_path: Path) -> None:
