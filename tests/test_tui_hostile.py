@@ -8,6 +8,7 @@ import pytest
 from tui_samples import demo_run, own_settings, run_app, until
 
 from maporl_core.errors import StoreError
+from maporl_core.store.paths import RunDir
 from maporl_tui.app import MaporlApp, Options
 from maporl_tui.client import StoreClient
 from maporl_tui.screens.dialogs import Confirm, Keys
@@ -39,7 +40,12 @@ async def test_a_screen_asked_for_before_the_first_one_is_there_ends_nothing(
 async def test_going_to_a_screen_takes_its_dialogs_along_and_answers_them_with_no(
     tmp_path: Path,
 ) -> None:
-    run = demo_run(tmp_path)
+    run = demo_run(tmp_path, state="running")
+    with run.lock():
+        await _go_to_a_screen_from_a_question(tmp_path, run)
+
+
+async def _go_to_a_screen_from_a_question(tmp_path: Path, run: RunDir) -> None:
     async with run_app(Options(tmp_path, run)) as (app, pilot):
         await pilot.press("P")
         await until(pilot, lambda: isinstance(app.screen, Confirm))
