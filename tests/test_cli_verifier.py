@@ -21,6 +21,10 @@ def test_sample_fit_and_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main(["verifier", "fit", str(data), "--out", str(fitted), "--epochs", "1"]) == 0
     shown = capsys.readouterr().out
     assert "AUROC within questions" in shown
+    assert main(["verifier", "show", str(fitted)]) == 0
+    again = capsys.readouterr().out
+    diagram = again[again.index("Reliability on the test questions") :]
+    assert diagram in shown
     assert f"saved in {fitted}" in shown
     asked, out = tmp_path / "asked.jsonl", tmp_path / "out.jsonl"
     rows = [{"question": QUESTION, "answer": a} for a in ("9: 12 + 9 = 21 - 4 = 17", "no")]

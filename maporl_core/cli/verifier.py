@@ -1,7 +1,8 @@
-"""``maporl verifier data|fit|score``: teach a verifier, and let it score answers.
+"""``maporl verifier data|fit|show|score``: teach a verifier, and let it score answers.
 
 In: words of the command line.  Out: a data folder, a verifier folder, scores.  Neighbours:
 ``verifier_data`` samples, ``verifier_fit`` trains and reads back; both load torch, when they run.
+``verifier_card`` shows what came of it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from maporl_core.cli.lines import StageBar
 from maporl_core.cli.shared import (
@@ -30,7 +30,8 @@ from maporl_core.cli.shared import (
     split_checkpoint,
     stored_config,
 )
-from maporl_core.cli.terminal import err_console, json_text, number, out_console, print_json, say
+from maporl_core.cli.terminal import err_console, json_text, out_console, print_json, say
+from maporl_core.cli.verifier_card import SHOW_EXAMPLES, print_results, show_command
 from maporl_core.config import BaseModelConfig, RunConfig
 from maporl_core.config_load import load_config, override_config, preset_names
 from maporl_core.errors import ConfigError
@@ -63,6 +64,7 @@ app = typer.Typer(
             "sample",
         ),
         ("maporl verifier fit my-data --out my-verifier", "train and measure"),
+        ("maporl verifier show my-verifier", "its figures again"),
         ("maporl verifier score answers.jsonl --verifier my-verifier", "score"),
     ),
 )
@@ -207,7 +209,6 @@ def fit_command(
         bar.stage("loading libraries")
         from dataclasses import replace
 
-        from maporl_core.verifier.pages import result_rows
         from maporl_core.verifier_fit import default_settings, fit_verifier, sampled_base
 
         config = sampled_base(data) if base is None else BaseModelConfig(model=base)
@@ -226,23 +227,11 @@ def fit_command(
     if json:
         print_json({"folder": out, "card": card})
         return
-    console = out_console()
-    console.print(_table(("", "validation", "test"), result_rows(card["results"])))
-    rows = [
-        (f"{b['low']:.1f} - {b['high']:.1f}", b["count"], b["mean_score"], b["share_right"])
-        for b in card["results"]["test"]["reliability"]
-    ]
-    console.print(_table(("score", "answers", "mean score", "share right"), rows))
+    print_results(out_console(), card["results"])
     say(f"temperature {card['temperature']:.3g}; saved in {out}")
 
 
-def _table(head: tuple[str, ...], rows: Any) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for place, name in enumerate(head):
-        table.add_column(name, justify="right" if place else "left", no_wrap=bool(place))
-    for row in rows:
-        table.add_row(*(value if isinstance(value, str) else number(value) for value in row))
-    return table
+app.command("show", epilog=SHOW_EXAMPLES)(show_command)
 
 
 @app.command("score", epilog=SCORE_EXAMPLES)

@@ -8,6 +8,7 @@ Neighbours: ``verifier_fit`` writes and loads such folders, ``adapter_files`` re
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,15 +41,25 @@ class Saved:
 
 
 def read_saved(folder: Path) -> Saved:
-    """Raises DataError when the card is missing or says something impossible.
+    """Raises DataError when the card is missing or says something impossible."""
+    return saved_of(read_card(folder), folder)
 
-    Code of its own that a base wants is not allowed here, whatever the card says.
-    """
+
+def read_card(folder: Path) -> dict[str, Any]:
+    """The card of a verifier, not looked at further.  Raises DataError when there is none."""
     card = files.read_json(folder / files.CARD, _HINT)
     if card.get("kind") != CARD_KIND:
         raise DataError(f"{one_line(folder)}: is no verifier; {_HINT}")
     if card.get("version") != 1:
         raise DataError(f"{one_line(folder)}: was made by another version of maporl; fit it again")
+    return card
+
+
+def saved_of(card: Mapping[str, Any], folder: Path) -> Saved:
+    """What a card says of scoring.  Raises DataError when that is impossible.
+
+    Code of its own that a base wants is not allowed here, whatever the card says.
+    """
     try:
         base = _table(card["base"]) | {"trust_remote_code": False}
         policy = _table(card["policy"]) | {"adapter": None}
