@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 
-# One pass: a control code, and the sequence that it opens where there is a whole one.  Time stays
+# One pass: control codes, and the sequence that the last one opens if it is whole.  Time stays
 # linear because what stands inside a sequence is neither an escape nor a C1 code, so no two
 # attempts read the same text, and because nothing is tried twice ("*+").
 _CONTROLS = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u206f](?:"
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u206f]++(?:"
     r"(?<=\x1b)(?:"
     r"\][^\x07\x1b\x80-\x9f]*+(?:\x07|\x1b\\|\x9c)"  # OSC: titles, links, clipboard
     r"|[PX^_][^\x1b\x80-\x9f]*+(?:\x1b\\|\x9c)"  # DCS, SOS, PM, APC
