@@ -55,7 +55,7 @@ def load_adapter(policy: Policy, folder: Path) -> None:
     ModelError for a file that is missing or broken, another rank, other layers or shapes, and
     weights that are not finite.
     """
-    config = _read_config(folder)
+    config = read_config(folder)
     rank = policy.config.rank
     if config.get("r") != rank:
         theirs = _shown(config.get("r"))
@@ -63,12 +63,12 @@ def load_adapter(policy: Policy, folder: Path) -> None:
             f"{folder}: adapter of rank {theirs}, policy {policy.name!r} has {rank}; "
             f"set policies.{policy.name}.rank = {theirs}"
         )
-    found = _from_peft(_read_tensors(folder / ADAPTER_FILE))
+    found = _from_peft(read_tensors(folder / ADAPTER_FILE))
     _check_keys(folder, found, {name: view.shape for name, view in policy.adapter.items()})
     value_path = folder / VALUE_FILE
     value: dict[str, Tensor] = {}
     if value_path.is_file():
-        value = _read_tensors(value_path)
+        value = read_tensors(value_path)
         _check_keys(value_path, value, {name: view.shape for name, view in policy.value.items()})
     root = math.sqrt(rank) if config.get("use_rslora") is True else rank
     factor = (config["lora_alpha"] / root) / (policy.config.alpha / rank)
@@ -139,7 +139,8 @@ def _from_peft(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return found
 
 
-def _read_config(folder: Path) -> dict[str, Any]:
+def read_config(folder: Path) -> dict[str, Any]:
+    """The config of an adapter folder.  Raises ModelError unless it is one of plain LoRA."""
     path = folder / CONFIG_FILE
     if not is_file(path):
         raise ModelError(f"{folder}: no {CONFIG_FILE}; give a PEFT adapter folder")
@@ -183,7 +184,8 @@ def _shown(value: Any) -> str:
         return "an enormous number"
 
 
-def _read_tensors(path: Path) -> dict[str, Tensor]:
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Weights by name.  Raises ModelError for a file that is missing, broken or not all finite."""
     if not is_file(path):
         pickled = any(path.with_suffix(end).exists() for end in (".bin", ".pt", ".pth", ".pkl"))
         hint = "; its weights are pickled, save it with safetensors" if pickled else ""
