@@ -8,25 +8,38 @@ Neighbours: ``cli.run`` installs the handlers before it loads anything, ``sessio
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from maporl_core.errors import Interrupted
 
 
 class StopFlag:
-    """Whether somebody asked the run to stop, and with which signal."""
+    """Whether somebody asked the run to stop, and with which signal.
+
+    ``descriptor``: where the first signal is answered with a line at once; None: nowhere (a view
+    that draws itself shows ``answer``).
+    """
 
     def __init__(self) -> None:
         self.signal: str | None = None
         self.loading = False
+        self.descriptor: int | None = None
 
     @property
     def raised(self) -> bool:
         return self.signal is not None
+
+    @property
+    def answer(self) -> str | None:
+        """What becomes of the run now, in one line; None while nobody asked it to stop."""
+        if self.signal is None:
+            return None
+        return f"{self.signal}: stops after this step and saves; Ctrl-C again stops now, unsaved"
 
     def begin_loading(self) -> None:
         """From now on a signal raises Interrupted where it arrives; one that came before does now.
@@ -50,6 +63,10 @@ class StopFlag:
         self.signal = signal.Signals(number).name
         if self.loading:
             raise self._while_loading()
+        if self.descriptor is not None:
+            # A stream may be in the middle of a write that this signal has broken into.
+            with suppress(OSError):
+                os.write(self.descriptor, f"{self.answer}\n".encode())
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import signal
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from maporl_core.cli.loading import Loading, may_download
 from maporl_core.cli.state import RunState
 from maporl_core.cli.tables import gain_table, summary_table
 from maporl_core.cli.terminal import bytes_text, duration, number, percent, sparkline
+from maporl_core.control import StopFlag
 from maporl_core.types import Interval, PairedGain
 
 
@@ -114,6 +116,17 @@ def test_model_text_in_events_is_shown_as_written_and_cannot_move_the_cursor() -
     last = drawn(Screen(state, "t", "s"), terminal(200))[-1]
     assert HOSTILE_VISIBLE in last
     assert all(ord(c) >= 32 for c in last)
+
+
+def test_a_stop_signal_is_answered_in_the_next_drawing_and_not_after_the_end() -> None:
+    stop = StopFlag()
+    screen = Screen(watched(), "maporl", "where it is", lambda: stop.answer)
+    assert "where it is" in drawn(screen, terminal())[1]
+    stop.handle(signal.SIGINT, None)
+    line = drawn(screen, terminal(80))[1]
+    assert line.rstrip() == stop.answer
+    screen.finished = True
+    assert "where it is" in drawn(screen, terminal())[1]
 
 
 def test_the_live_view_waits_for_downloads_and_ends_with_the_gain() -> None:

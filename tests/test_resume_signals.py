@@ -7,6 +7,7 @@ import pty
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from commands import Command, command, tiny
 
 from benchmarks.killed_run import CHECKPOINT, EVALUATION, FINAL, MODELS, ROLLOUT, STORE, UPDATE
 from benchmarks.run_account import account, differences
+from maporl_core.control import StopFlag
 from maporl_core.store.checkpoint import list_checkpoints
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader
@@ -58,15 +60,39 @@ def test_stopped_in_every_phase_a_run_saves_and_goes_on_exactly(tmp_path: Path) 
 
 def test_a_second_interrupt_ends_at_once_and_what_was_stored_stays(tmp_path: Path) -> None:
     root = tmp_path / "runs"
-    running = Command(["run", str(tiny(tmp_path)), "--root", str(root)], tmp_path)
-    running.until(ROLLOUT, 4).signal(signal.SIGINT).signal(signal.SIGINT)
-    code, said = running.end()
+    long = ["--set", "ppo.epochs=1000"]  # nobody waits for the end of this update
+    running = Command(["run", str(tiny(tmp_path)), *long, "--root", str(root)], tmp_path)
+    running.until(UPDATE).signal(signal.SIGINT)
+    while b"Ctrl-C again" not in running.log.read_bytes():  # two at once may count as one
+        time.sleep(0.01)
+    code, said = running.signal(signal.SIGINT).end()
     assert code == 130
     assert "Traceback" not in said
+    assert said.rstrip().endswith("stopped at once, unsaved; go on with: maporl resume tiny")
     run = RunDir(root / "tiny")
     with StoreReader(run) as reader:
         assert reader.status().state == "interrupted"
-    assert command(tmp_path, "resume", "tiny", "--root", root)[0] == 0
+    shorter = command(tmp_path, "resume", "tiny", "--root", root, "--set", "train.steps=0")
+    assert shorter[0] == 0
+
+
+def test_a_first_interrupt_is_answered_while_the_update_goes_on(tmp_path: Path) -> None:
+    words = ["run", str(tiny(tmp_path)), "--root", str(tmp_path / "runs")]
+    code, said = Command(words, tmp_path).until(UPDATE, 2).signal(signal.SIGINT).end()
+    assert code == 130
+    answer = "SIGINT: stops after this step and saves; Ctrl-C again stops now, unsaved\n"
+    assert said.count(answer) == 1
+    assert said.index(answer) < said.index("saved step")
+
+
+def test_the_answer_to_a_signal_does_no_harm_where_nobody_reads() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    stop = StopFlag()
+    stop.descriptor = writing
+    stop.handle(signal.SIGTERM, None)
+    os.close(writing)
+    assert stop.raised
 
 
 def test_a_stop_while_models_load_leaves_no_empty_run(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ KL and speed, last events.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -43,10 +44,17 @@ _HEAD_ROWS = 5  # title, subtitle, step bar, stage bar, table header
 class LiveView:
     """Progress as a display that redraws itself ``REFRESH_HZ`` times a second."""
 
-    def __init__(self, state: RunState, console: Console, title: str, subtitle: str) -> None:
+    def __init__(
+        self,
+        state: RunState,
+        console: Console,
+        title: str,
+        subtitle: str,
+        notice: Callable[[], str | None] = lambda: None,
+    ) -> None:
         self.state = state
         self.console = console
-        self.screen = Screen(state, title, subtitle)
+        self.screen = Screen(state, title, subtitle, notice)
         self._loading = Loading(console)
         self._live = Live(
             self.screen,
@@ -103,12 +111,22 @@ class LiveView:
 
 
 class Screen:
-    """What the live view shows now, cut to the terminal's size."""
+    """What the live view shows now, cut to the terminal's size.
 
-    def __init__(self, state: RunState, title: str, subtitle: str) -> None:
+    ``notice`` is asked with every drawing for what matters more than the subtitle just now.
+    """
+
+    def __init__(
+        self,
+        state: RunState,
+        title: str,
+        subtitle: str,
+        notice: Callable[[], str | None] = lambda: None,
+    ) -> None:
         self.state = state
         self.title = title
         self.subtitle = subtitle
+        self.notice = notice
         self.finished = False
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -128,7 +146,7 @@ class Screen:
         events = min(MAX_EVENTS, max(0, left))
         return [
             self._header(width),
-            _one_row(plain(self.subtitle, "dim")),
+            self._second_row(),
             self._bars(),
             self._measures(turns, width, ascii_only),
             *self._events(events),
@@ -145,6 +163,12 @@ class Screen:
             title.truncate(max(0, width - len(right) - 2), overflow="ellipsis")
             gap = width - title.cell_len - len(right)
         return _one_row(title.append(" " * max(gap, 1)).append(right))
+
+    def _second_row(self) -> Text:
+        notice = None if self.finished else self.notice()
+        if notice is None:
+            return _one_row(plain(self.subtitle, "dim"))
+        return _one_row(plain(notice, "bold yellow"))
 
     def _bars(self) -> Table:
         state = self.state

@@ -47,6 +47,7 @@ from maporl_core.store.failures import store_errors
 from maporl_core.store.paths import RunDir, remove_run
 from maporl_core.store.reader import StoreReader
 
+STDERR = 2
 RUN_EXAMPLES = examples(
     ("maporl run", "the built-in agents, in minutes on a CPU"),
     ("maporl run pocket --steps 20 --name quick", "shorter, under a name of its own"),
@@ -163,11 +164,11 @@ def _resume(run: RunDir, config: RunConfig, json: bool, stop: StopFlag) -> None:
 
 
 def _train(run: RunDir, config: RunConfig, json: bool, stop: StopFlag, fresh: bool) -> None:
-    shown = _view(config, run, json)
+    shown = _view(config, run, json, stop)
     if not fresh:
         _recall(shown.state, run)
     view = LastingView(shown)
-    with view, _told(view, run), _removed_if_it_never_began(run, fresh):
+    with view, _told(view, run), _left_in_words(run), _removed_if_it_never_began(run, fresh):
         stop.begin_loading()
         view.emit("run", name=run.name, path=str(run.path), steps=config.train.steps)
         for warning in config_warnings(config):
@@ -181,13 +182,12 @@ def _train(run: RunDir, config: RunConfig, json: bool, stop: StopFlag, fresh: bo
         view.show(say, "", *_what_next(run))
 
 
-def _view(config: RunConfig, run: RunDir, json: bool) -> View:
+def _view(config: RunConfig, run: RunDir, json: bool, stop: StopFlag) -> View:
     state = RunState(config.train.steps, config.discussion.turns)
-    if json:
-        return JsonLines(state)
     console = out_console()
-    if not console.is_terminal or console.is_dumb_terminal:
-        return PlainLines(state, console)
+    if json or not console.is_terminal or console.is_dumb_terminal:
+        stop.descriptor = STDERR
+        return JsonLines(state) if json else PlainLines(state, console)
     agents = len(config.agents)
     return LiveView(
         state,
@@ -195,6 +195,7 @@ def _view(config: RunConfig, run: RunDir, json: bool) -> View:
         title=f"maporl  {run.name}",
         subtitle=f"{agents} agent{'s' * (agents != 1)} x {config.discussion.turns} turns on "
         f"{config.task.name}, kept in {run.path}",
+        notice=lambda: stop.answer,
     )
 
 
@@ -219,6 +220,18 @@ def _told(view: LastingView, run: RunDir) -> Iterator[None]:
         state = "interrupted" if isinstance(error, Interrupted) else "failed"
         view.emit("done", run=run.name, state=state, error=str(error), exit_code=error.exit_code)
         raise
+
+
+@contextmanager
+def _left_in_words(run: RunDir) -> Iterator[None]:
+    """Whoever breaks a run off at once reads what is left of it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        left = "nothing was done yet"
+        if run.database.is_file():
+            left = f"go on with: maporl resume {shlex.quote(run.name)}"
+        raise Interrupted(f"stopped at once, unsaved; {left}") from None
 
 
 @contextmanager
