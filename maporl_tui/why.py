@@ -7,7 +7,6 @@ of.  Pure: no screen, no file.  Neighbours: ``why_account`` makes the account, `
 
 from __future__ import annotations
 
-from maporl_core.rewards import SCORE_THRESHOLD
 from maporl_core.types import REWARD_PARTS
 from maporl_tui.why_account import (
     INCENTIVES,
@@ -17,12 +16,12 @@ from maporl_tui.why_account import (
     adds_up,
     digits_for,
     figure,
-    short,
 )
 from maporl_tui.why_incentives import (
     incentive_lines,
     incentive_reason,
     judged_by_score,
+    judged_line,
     unpaid_lines,
 )
 from maporl_tui.why_scores import influence_lines, own_lines
@@ -36,6 +35,8 @@ def explain_message(paid: Account, turn: int, agent: int) -> tuple[Why, ...]:
     problem = _problem(paid)
     if problem is not None:
         lines.append(Why(problem, "problem", turn, agent))
+    if judged_by_score(paid):
+        lines.append(judged_line(paid, turn, agent))
     for name in REWARD_PARTS:
         if paid.explained(name):
             lines += _part(paid, turn, agent, name)
@@ -145,15 +146,10 @@ def _trained(paid: Account, turn: int, agent: int) -> str:
 
 
 def _closing(paid: Account, turn: int, agent: int) -> list[Why]:
-    """What bears on the whole message: ties, how right was judged, an early end, training."""
+    """What bears on the whole message: ties, an early end, training."""
     lines = []
     if paid.config is not None and not paid.disputed.intersection(INCENTIVES):
         lines += unpaid_lines(paid, turn, agent)
-        if judged_by_score(paid):
-            limit = short(SCORE_THRESHOLD)
-            why = "a learned verifier decides" if paid.by_score else "no gold answer"
-            text = f"{why}: for the incentives a message is right from score {limit} on"
-            lines.append(Why(text, "note", turn, agent))
     if paid.discussion.stopped_early:
         last = paid.discussion.turns
         text = f"all agents agreed in turn {last}: the discussion ended there, as its last turn"

@@ -24,12 +24,34 @@ def incentive_reason(paid: Account, turn: int, agent: int, name: str) -> str:
 
 
 def judged_by_score(paid: Account) -> bool:
-    """Whether some verdict rests on a score: no gold answer, or a learned verifier decides."""
+    """Whether incentives may rest on a score: no gold answer, or a learned verifier decides."""
+    if paid.config is None or _off(paid.config) or paid.disputed.intersection(INCENTIVES):
+        return False
     return len(paid.discussion.agents) > 1 and any(
         (paid.by_score or message.correct is None) and message.answer is not None
         for row in paid.discussion.messages
         for message in row
     )
+
+
+def second_mark(paid: Account, turn: int, agent: int) -> str:
+    """✓ or ✗ where the incentives judge a message by its score, and not as its answer is marked."""
+    message = paid.discussion.messages[turn][agent]
+    if message.answer is None or not judged_by_score(paid):
+        return ""
+    right = paid.events_TA[turn][agent].right
+    return "" if right == message.correct else _mark(right)
+
+
+def judged_line(paid: Account, turn: int, agent: int) -> Why:
+    """How right was judged, for a message of a debate where some verdict rests on a score."""
+    limit, message = short(SCORE_THRESHOLD), paid.discussion.messages[turn][agent]
+    why = "a learned verifier decides" if paid.by_score else "no gold answer"
+    text = f"{why}: for the incentives a message is right from score {limit} on"
+    if second_mark(paid, turn, agent) and message.correct is not None:
+        answer = f"{_mark(message.correct)} {_word(message.correct)}"
+        text = f"answer {answer}, but {_verdict(paid, turn, agent)} for the incentives ({why})"
+    return Why(text, "note", turn, agent)
 
 
 def incentive_lines(paid: Account, turn: int, agent: int, name: str) -> list[Why]:
@@ -173,6 +195,10 @@ def _change(to_right: bool) -> str:
     return "wrong → right" if to_right else "right → wrong"
 
 
+def _mark(right: bool) -> str:
+    return "✓" if right else "✗"
+
+
 def _word(right: bool) -> str:
     return "right" if right else "wrong"
 
@@ -181,7 +207,7 @@ def _verdict(paid: Account, turn: int, agent: int) -> str:
     """A message's verdict, with its ground where that is not the gold answer."""
     message = paid.discussion.messages[turn][agent]
     right = paid.events_TA[turn][agent].right
-    text = f"{'✓' if right else '✗'} {_word(right)}"
+    text = f"{_mark(right)} {_word(right)}"
     if message.answer is None:
         return f"{text}, no answer"
     if (paid.by_score or message.correct is None) and message.score is not None:

@@ -14,6 +14,7 @@ from rich.style import Style
 
 from maporl_core.types import REWARD_PARTS
 from maporl_tui.why import Account
+from maporl_tui.why_incentives import second_mark
 from maporl_tui.widgets.line_table import Cell, Column, LineTable
 from maporl_tui.widgets.painted import theme_style
 
@@ -108,6 +109,10 @@ def cells(
     name = set_cell_size(f"{turn + 1} {paid.name(agent)}", first.width - 1)
     mark, verdict = _verdict(message.correct)
     score = "–" if message.score is None else f"{message.score:.{3 if wide else 2}f}"
+    if other := second_mark(paid, turn, agent):
+        mark += other
+        if not wide:  # room for the second mark
+            score = score[:3] if score.startswith("1") else score.removeprefix("0")
     row = [
         Cell(name, style(f"agent-{agent % _AGENTS + 1}")),
         Cell(f"{mark}{score}".rjust(second.width - 1), style(verdict)),
