@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from maporl_core.assembly import Assembly
 from maporl_core.discussion import Listeners, hold
 from maporl_core.errors import ConfigError
+from maporl_core.offline import offline
 from maporl_core.plain_text import one_line
 from maporl_core.rewards import reward_discussion
 from maporl_core.types import Discussion, Message, Problem, RewardParts
@@ -83,7 +84,8 @@ def debate(
 
     rules = assembly.rules(seed, temperature, untrained=policy_state == "base")
     listeners = Listeners(watched=frozenset({0}), text=text, spoken=spoken)
-    discussion = hold([problem], [0], assembly.speakers, bench, rules, listeners)[0]
+    with offline():  # all is loaded
+        discussion = hold([problem], [0], assembly.speakers, bench, rules, listeners)[0]
     rewards = None
     if scored:
         rewards = reward_discussion(discussion, assembly.config.reward, verifier.by_score)

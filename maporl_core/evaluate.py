@@ -17,9 +17,11 @@ from maporl_core.assembly import Assembly, assemble
 from maporl_core.config import RunConfig
 from maporl_core.discussion import Listeners
 from maporl_core.metrics import agreement_T, correctness_QTA, transitions, votes_QT
+from maporl_core.offline import offline
 from maporl_core.pairing import bootstrap_T, pair
 from maporl_core.progress import Progress
 from maporl_core.run_state import load_policy_state
+from maporl_core.step_report import out_of_context
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader
 from maporl_core.store.records import Evaluation, Paid
@@ -129,15 +131,18 @@ def evaluate_run(
     problems, _ = assembly.fitting(asked, range(len(asked)))
     if len(problems) < len(asked):
         progress.log("warning", f"{len(asked) - len(problems)} questions left out: too long")
-    summary, discussions = evaluate(
-        assembly,
-        problems,
-        label=label,
-        policy_state=policy_state,
-        temperature=temperature,
-        seed=seed,
-        progress=progress,
-    )
+    with offline():  # all is loaded
+        summary, discussions = evaluate(
+            assembly,
+            problems,
+            label=label,
+            policy_state=policy_state,
+            temperature=temperature,
+            seed=seed,
+            progress=progress,
+        )
+    if ended := out_of_context(discussions, config.discussion.turns):
+        progress.log("warning", ended)
     with StoreWriter(run) as store:
         store.set_decode(assembly.decode)
         store.write_evaluation(step, summary, [Paid(d) for d in discussions], origin="command")

@@ -34,6 +34,11 @@ def correctness_QTA(discussions: Sequence[Discussion], turns: int) -> NDArray[np
     return table
 
 
+def outgrown(discussions: Sequence[Discussion], turns: int) -> list[int]:
+    """Indices of those that ended before ``turns`` because the next one did not fit the context."""
+    return [q for q, d in enumerate(discussions) if not d.stopped_early and d.turns < turns]
+
+
 def groups(row: Sequence[Message], problem: Problem, same: Same) -> list[list[Message]]:
     """Messages of one turn that gave the same answer, largest group first; no-answers left out."""
     found: list[list[Message]] = []
@@ -144,8 +149,6 @@ def step_metrics(discussions: Sequence[Discussion], turns: int, same: Same) -> M
     if scores:
         metrics["verifier/score"] = float(np.mean(scores))
     metrics["discussions/stopped_early"] = float(np.mean([d.stopped_early for d in discussions]))
-    metrics["discussions/out_of_context"] = float(
-        np.mean([not d.stopped_early and d.turns < turns for d in discussions])
-    )
+    metrics["discussions/out_of_context"] = len(outgrown(discussions, turns)) / len(discussions)
     metrics["discussions/turns"] = float(np.mean([d.turns for d in discussions]))
     return metrics

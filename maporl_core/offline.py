@@ -1,8 +1,8 @@
 """Keeps the hub libraries off the network while a run goes on.
 
 In: nothing.  Out: a context inside which transformers, datasets and the hub's client, here and in
-processes started from here, use what is on this machine and ask nobody.  Neighbours: ``train``
-enters it once data and models are loaded.
+processes started from here, use what is on this machine and ask nobody.  Neighbours: ``train``,
+``evaluate`` and ``debate`` enter it once data and models are loaded.
 """
 
 from __future__ import annotations

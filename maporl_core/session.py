@@ -20,7 +20,7 @@ from maporl_core.evaluate import evaluate, gain_between, held_out
 from maporl_core.progress import Progress
 from maporl_core.run_state import save_policies, seed_random_states
 from maporl_core.saving import restore, save
-from maporl_core.step_report import named_messages
+from maporl_core.step_report import not_finite, out_of_context
 from maporl_core.store.checkpoint import atomic_folder
 from maporl_core.store.lock import RunLock
 from maporl_core.store.paths import RunDir
@@ -182,26 +182,24 @@ class Session:
         result: UpdateResult,
         seconds: Mapping[str, float],
     ) -> None:
-        """Warn about sampler mismatch, count steps that were not finite, note store time.
+        """Warn about context and sampler, count steps that were not finite, note store time.
 
         ``keys`` are the ids of the discussions in the store.  Raises TrainingError, after saving,
         when too many steps in a row were not finite.
         """
         self._saved = None
         self.store.write_metrics(step + 1, {"time/store": seconds["store"]})
+        where, turns = f"step {step + 1}: ", self.config.discussion.turns
+        if ended := out_of_context(discussions, turns, keys):
+            self.say("warning", "context", where + ended, step + 1)
         for line in mismatches(result.metrics, self.config.ppo.mismatch_warn):
-            self.say("warning", "mismatch", f"step {step + 1}: {line}", step + 1)
+            self.say("warning", "mismatch", where + line, step + 1)
         if not result.bad:
             self._bad_steps = 0
             return
         self._bad_steps += 1
-        self.say(
-            "error",
-            "not finite",
-            f"step {step + 1}: loss, gradient, reward or log-probability not finite, update not "
-            f"applied: {named_messages(result.bad, discussions, keys)}",
-            step + 1,
-        )
+        bad = not_finite(result.bad, discussions, keys)
+        self.say("error", "not finite", where + bad, step + 1)
         if self._bad_steps >= self.config.ppo.max_bad_steps:
             self.checkpoint(step + 1)  # none of these steps changed anything
             raise TrainingError(
@@ -241,6 +239,8 @@ class Session:
             heartbeat=self._beat,
         )
         self.store.write_evaluation(step, summary, [Paid(d) for d in discussions])
+        if ended := out_of_context(discussions, self.config.discussion.turns):
+            self.say("warning", "context", f"evaluation {label}: {ended}", step)
         if step > 0:
             self.store.write_metrics(
                 step,

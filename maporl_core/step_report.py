@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
+from maporl_core.metrics import outgrown
 from maporl_core.packing import Row
 from maporl_core.types import REWARD_PARTS, Discussion, RewardParts
 
@@ -60,6 +61,35 @@ def memory_metrics() -> dict[str, float]:
     if torch.cuda.is_available():
         metrics["memory/peak_gpu"] = float(torch.cuda.max_memory_allocated())
     return metrics
+
+
+def out_of_context(
+    discussions: Sequence[Discussion], turns: int, keys: Sequence[int] = (), most: int = 5
+) -> str | None:
+    """A line on the discussions that ended before ``turns`` for want of context; None without any.
+
+    ``keys``: their ids in the store, named where they are given.
+    """
+    ended = outgrown(discussions, turns)
+    if not ended:
+        return None
+    named = [f"discussion {keys[d]} after turn {discussions[d].turns}" for d in ended if keys]
+    more = f" and {len(named) - most} more" if len(named) > most else ""
+    return (
+        f"{len(ended)} of {len(discussions)} discussions ended early, the next turn did not fit "
+        "the context window (discussion.max_context)"
+        + (f": {', '.join(named[:most])}{more}" if named else "")
+    )
+
+
+def not_finite(
+    places: Sequence[tuple[int, int, int]], discussions: Sequence[Discussion], keys: Sequence[int]
+) -> str:
+    """A line on an update that was not applied, with the messages that spoiled it."""
+    return (
+        "loss, gradient, reward or log-probability not finite, update not applied: "
+        + named_messages(places, discussions, keys)
+    )
 
 
 def named_messages(

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from small import EOS, config, policies, small_llama, word_tokenizer
 from test_chat import CHATML, Recorder
 from test_discussion import PROBLEMS, bench, real_table, rules, table
+from test_train import Probe, new_run, small
 from tokenizers.processors import TemplateProcessing
 
 from maporl_core.chat import ChatCodec
 from maporl_core.discussion import hold
 from maporl_core.engine.hf import HFEngine
 from maporl_core.errors import ModelError
+from maporl_core.evaluate import evaluate_run
 from maporl_core.metrics import step_metrics
 from maporl_core.packing import pack
 from maporl_core.policy import LoadedModel, Policies
 from maporl_core.rewards import reward_discussion
+from maporl_core.step_report import out_of_context
+from maporl_core.store.reader import StoreReader
+from maporl_core.train import train
 from maporl_core.update import Updater
 
 DATED = "{{ strftime_now('%d %b %Y') }} {{ strftime_now('%B %-d, %Y') }}" + CHATML
@@ -146,6 +152,48 @@ def test_a_discussion_that_outgrows_its_window_ends_and_the_others_go_on(
     metrics = step_metrics(held, 3, lambda a, b, p: a == b)
     assert metrics["discussions/out_of_context"] == pytest.approx(1 / 3)
     assert metrics["discussions/turns"] == pytest.approx(7 / 3)
+
+
+def test_discussions_that_outgrew_their_window_are_named_in_the_log(tmp_path: Path) -> None:
+    run_config, probe = small(discussion={"max_context": 48, "turns": 3}), Probe()
+    run = new_run(tmp_path, run_config)
+    train(run_config, run, probe)
+    with StoreReader(run) as reader:
+        said = [event for event in reader.events_since() if event.kind == "context"]
+        held = {s.row.id: s for s in reader.discussions()}
+    assert {s.discussion.turns for s in held.values()} == {1}
+    assert [event.level for event in said] == ["warning"] * 4
+    assert [event.text for event in said] == [text for level, text in probe.logs if level != "info"]
+    assert [event.step for event in said] == [0, 1, 2, 2]
+    for event in said[1:3]:
+        ids = [
+            key for key, s in held.items() if s.row.split == "train" and s.row.step == event.step
+        ]
+        assert event.text == (
+            f"step {event.step}: 3 of 3 discussions ended early, the next turn did not fit the "
+            "context window (discussion.max_context): "
+            + ", ".join(f"discussion {key} after turn 1" for key in ids)
+        )
+    assert said[0].text.startswith("evaluation before: 4 of 4 discussions ended early")
+    probe.logs.clear()
+    evaluate_run(run, run_config, "base", label="own", questions=2, temperature=0.0, seed=0,
+                 split=None, progress=probe)  # fmt: skip
+    assert [text.split(",")[0] for _, text in probe.logs] == ["2 of 2 discussions ended early"]
+
+
+def test_a_discussion_that_stopped_by_consensus_is_not_called_out_of_context() -> None:
+    class Held:
+        def __init__(self, turns: int, stopped_early: bool) -> None:
+            self.turns, self.stopped_early = turns, stopped_early
+
+    held: Any = [Held(1, True), Held(3, False), Held(2, False), *[Held(1, False)] * 6]
+    assert out_of_context(held[:2], 3) is None
+    line = out_of_context(held, 3, range(10, 19))
+    assert line is not None
+    assert line.startswith("7 of 9 ")
+    assert line.endswith(": discussion 12 after turn 2, discussion 13 after turn 1, discussion 14 "
+                         "after turn 1, discussion 15 after turn 1, discussion 16 after turn 1 and "
+                         "2 more")  # fmt: skip
 
 
 def test_discussions_that_all_end_at_once_are_held_paid_and_trained_without_a_fault() -> None:

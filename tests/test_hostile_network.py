@@ -13,8 +13,11 @@ import pytest
 from huggingface_hub import constants
 from small import small_llama, word_tokenizer
 
-from maporl_core.config_load import load_config
+from maporl_core.assembly import assemble
+from maporl_core.config_load import dump_toml, load_config
+from maporl_core.debate import debate, question_of_ones_own
 from maporl_core.doctor.facts import hub
+from maporl_core.evaluate import evaluate_run
 from maporl_core.offline import offline
 from maporl_core.progress import Silent
 from maporl_core.store.paths import RunDir
@@ -64,6 +67,13 @@ def test_a_run_of_the_built_in_agents_needs_no_network(tmp_path: Path) -> None:
     assert (tmp_path / "runs" / "pocket" / "final").is_dir()
 
 
+def test_evaluations_and_debates_of_the_built_in_agents_need_no_network(tmp_path: Path) -> None:
+    assert without_network(tmp_path, "run", "pocket", *SMALL).returncode == 0
+    for words in (("eval", "pocket", "--questions", "2"), ("debate", "--run", "pocket", "--both")):
+        done = without_network(tmp_path, *words)
+        assert done.returncode == 0, done.stderr
+
+
 def test_a_run_on_a_local_model_and_local_data_needs_no_network(tmp_path: Path) -> None:
     small_llama().save_pretrained(tmp_path / "model")
     word_tokenizer().save_pretrained(tmp_path / "model")
@@ -96,27 +106,66 @@ def switches() -> tuple[Any, ...]:
 class Watcher(Silent):
     def __init__(self) -> None:
         self.loading: list[tuple[Any, ...]] = []
+        self.speaking: list[tuple[Any, ...]] = []
         self.stepping: list[tuple[Any, ...]] = []
 
     def stage(self, name: str, total: int | None = None) -> None:
         if name.startswith("loading "):
             self.loading.append(switches())
 
+    def advance(self, count: int = 1) -> None:
+        self.speaking.append(switches())
+
     def step_done(self, report: Any) -> None:
         self.stepping.append(switches())
 
 
-def test_the_hub_is_shut_off_from_the_first_step_to_the_end_of_a_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def online(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
-    monkeypatch.delenv("HF_HUB_OFFLINE")
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+
+
+@pytest.mark.usefixtures("online")
+def test_the_hub_is_shut_off_from_the_first_step_to_the_end_of_a_run(tmp_path: Path) -> None:
     config = load_config("pocket", [word.removeprefix("--set=") for word in SMALL])
     watcher = Watcher()
     train(config, RunDir.create(tmp_path, "run", ""), watcher)
     assert set(watcher.loading) == {(False, False, None, None)}
     assert watcher.stepping == [(True, True, "1", "1")]
+    assert switches() == (False, False, None, None)
+
+
+@pytest.mark.usefixtures("online")
+def test_the_hub_is_shut_off_while_agents_speak_in_evaluations_and_debates(tmp_path: Path) -> None:
+    config = load_config("pocket", [word.removeprefix("--set=") for word in SMALL])
+    run, watcher = RunDir.create(tmp_path, "run", dump_toml(config)), Watcher()
+    evaluate_run(
+        run,
+        config,
+        "base",
+        label="own",
+        questions=2,
+        temperature=0.0,
+        seed=0,
+        split=None,
+        progress=watcher,
+    )
+    assert set(watcher.loading) == {(False, False, None, None)}
+    assert set(watcher.speaking) == {(True, True, "1", "1")}
+    spoken: list[tuple[Any, ...]] = []
+    assembly = assemble(config, Silent())
+    question = question_of_ones_own(assembly, "3: 1 + 2", None)
+    debate(
+        assembly,
+        question,
+        "base",
+        temperature=0.0,
+        seed=0,
+        on_turn=lambda row: spoken.append(switches()),
+    )
+    assert set(spoken) == {(True, True, "1", "1")}
     assert switches() == (False, False, None, None)
 
 

@@ -64,7 +64,7 @@ STAGES = {
     "pocket": {"chat", "prompts", "tasks.pocket"},
     "models": {"pocket", "policy"},
     "adapter_files": {"lora", "policy"},
-    "step_report": {"packing"},
+    "step_report": {"metrics", "packing"},
     "watch": {"discussion", "store"},
     "doctor": {"config_load", "pocket"},
     "run_state": {"adapter_files", "policy", "store", "update"},
