@@ -36,7 +36,7 @@ from maporl_tui.screens.runs import RunsScreen
 from maporl_tui.settings import read_settings
 from maporl_tui.text import one_line, safe
 from maporl_tui.theme_keeper import ThemeKeeper
-from maporl_tui.themes import APP_VARIABLES
+from maporl_tui.themes import app_variables
 from maporl_tui.view import RunView, apply_news, apply_problem
 from maporl_tui.widgets.option_pages import Palette
 
@@ -314,10 +314,7 @@ class MaporlApp(App[None]):
     # Themes -----------------------------------------------------------------------------------
 
     def get_css_variables(self) -> dict[str, str]:
-        variables = super().get_css_variables()
-        for name, source in APP_VARIABLES.items():
-            variables.setdefault(name, variables[source])
-        return variables
+        return app_variables(super().get_css_variables())
 
     def _theme_chosen(self) -> None:
         problem = self._theme_keeper.chosen()

@@ -16,6 +16,7 @@ them out gets them from its main colours.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,25 @@ APP_VARIABLES = {
     "on-color": "background",
 }
 """Variables of this app, and the main colour each is taken from where a theme has no own."""
+
+
+_MUTED = 0.7
+"""Share of the foreground in muted text."""
+
+
+def app_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """A theme's variables with those of this app, where the theme leaves them out.
+
+    Muted text too is a colour of its own here: Textual's "auto" (as much contrast as the background
+    allows, faded) is drawn as full contrast within a text of several styles.
+    """
+    whole = dict(variables)
+    for name, source in APP_VARIABLES.items():
+        whole.setdefault(name, whole[source])
+    if whole["text-muted"].startswith("auto"):
+        background, foreground = (Color.parse(whole[key]) for key in ("background", "foreground"))
+        whole["text-muted"] = background.blend(foreground, _MUTED, alpha=1.0).hex
+    return whole
 
 
 class ThemeError(ValueError):

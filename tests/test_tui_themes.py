@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 from rich.color import Color as RichColor
 from textual.color import Color
+from textual.geometry import Region
 from textual.theme import Theme
 from tui_samples import demo_run, own_settings, run_app, screen_text, until
 
 from maporl_tui.app import MaporlApp, Options
 from maporl_tui.keymap import SCREENS
 from maporl_tui.settings import keep_theme, read_settings
-from maporl_tui.themes import ThemeError, load_themes, read_theme, shipped_folder
+from maporl_tui.themes import ThemeError, app_variables, load_themes, read_theme, shipped_folder
 from maporl_tui.widgets.log_view import LogView
 
 __all__ = ["own_settings"]
@@ -62,6 +63,31 @@ def test_every_colour_of_text_can_be_read_on_every_ground(name: str) -> None:
         for text in texts:
             ratio = contrast(getattr(theme, text), getattr(theme, ground))
             assert ratio >= least, f"{text} on {ground}: {ratio:.1f}"
+
+
+@pytest.mark.parametrize("name", TRUE_COLOUR)
+def test_muted_text_is_a_colour_of_its_own_that_can_be_read_and_stands_back(name: str) -> None:
+    theme = SHIPPED.by_name[name]
+    muted = app_variables(theme.to_color_system().generate() | theme.variables)["text-muted"]
+    for ground in ("background", "surface", "panel"):
+        whole, back = str(theme.foreground), str(getattr(theme, ground))
+        assert 4.5 <= contrast(muted, back) < contrast(whole, back), ground
+
+
+async def test_words_that_are_muted_within_a_text_are_drawn_muted(tmp_path: Path) -> None:
+    run = demo_run(tmp_path, steps=1, problems=1, questions=0)
+    async with run_app(Options(tmp_path, run, "debate", theme="dusk"), (120, 40)) as (app, pilot):
+        await until(pilot, lambda: "debate 1" in screen_text(app))
+        wanted = Color.parse(app.get_css_variables()["text-muted"]).rich_color.triplet
+        head = app.screen.query_one("#debate-head")
+        drawn = {
+            piece.text.strip(): piece.style.color.triplet
+            for strip in head.render_lines(Region(0, 0, *head.size))
+            for piece in strip
+            if piece.style is not None and piece.style.color is not None
+        }
+        muted = {text for text, colour in drawn.items() if colour == wanted}
+        assert any("debate 1" in text for text in muted), drawn
 
 
 @pytest.mark.parametrize("kind", ["protan", "deutan"])

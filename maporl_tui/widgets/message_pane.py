@@ -63,12 +63,6 @@ class MessagePane(TextLines):
                   text-overflow: ellipsis; }
     MessagePane:focus { border: heavy $primary; }
     MessagePane.-waiting { color: $text-muted; }
-    MessagePane.-agent-1 { border-title-color: $agent-1; }
-    MessagePane.-agent-2 { border-title-color: $agent-2; }
-    MessagePane.-agent-3 { border-title-color: $agent-3; }
-    MessagePane.-agent-4 { border-title-color: $agent-4; }
-    MessagePane.-agent-5 { border-title-color: $agent-5; }
-    MessagePane.-agent-6 { border-title-color: $agent-6; }
     """
 
     def __init__(
