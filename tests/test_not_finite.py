@@ -104,6 +104,80 @@ def test_nothing_is_applied_and_the_messages_are_named(
     assert all_bytes(made, updater, tmp_path / "after") == before
 
 
+@pytest.mark.parametrize("trained_before", [True, False], ids=["later", "first update"])
+@pytest.mark.parametrize("step", [2, 3, 4])
+def test_optimiser_steps_before_the_bad_one_of_an_update_are_undone_too(
+    step: int, trained_before: bool, tmp_path: Path
+) -> None:
+    """Of two epochs of two minibatches only the ``step``-th has a gradient that is not finite."""
+    run = config(agents=2, ppo={"epochs": 2, "minibatches": 2, "kl_target": 0.5})
+    made = policies(run, perturb=0.05)
+    updater = Updater(made, run)
+    held = list(discussions(run))
+    rows = pack(held, rewards(held), run.agent_policies(), range(2))
+    if trained_before:
+        assert not updater.update(rows, 0).bad
+    before = all_bytes(made, updater, tmp_path / "before")
+    weights = weight_bytes(made)
+    moved: list[list[bool]] = []
+    spoil_from(made, "Ada", step, lambda: moved.append(changed(weights, weight_bytes(made))))
+    found = updater.update(rows, 1)
+    assert found.bad
+    assert {agent for _, _, agent in found.bad} == {0}
+    assert [all(policy) for policy in moved] == [True]  # both policies had been stepped
+    assert all_bytes(made, updater, tmp_path / "after") == before
+
+
+def test_a_base_that_was_updated_before_another_went_bad_is_undone_too(tmp_path: Path) -> None:
+    run = config(
+        agents=2,
+        bases={"one": {}, "two": {}},
+        policies={"Ada": {"base": "one"}, "Bo": {"base": "two"}},
+    )
+    made = policies(run, perturb=0.05)
+    updater = Updater(made, run)
+    held = list(discussions(run))
+    rows = pack(held, rewards(held), run.agent_policies(), range(2))
+    assert not updater.update(rows, 0).bad
+    before = all_bytes(made, updater, tmp_path / "before")
+    weights = weight_bytes(made)
+    moved: list[list[bool]] = []
+    spoil_from(made, "Bo", 1, lambda: moved.append(changed(weights, weight_bytes(made))))
+    found = updater.update(rows, 1)
+    assert {agent for _, _, agent in found.bad} == {1}
+    assert moved == [[True, False]]
+    assert all_bytes(made, updater, tmp_path / "after") == before
+
+
+def spoil_from(made: Policies, name: str, step: int, then: Callable[[], None]) -> None:
+    """The policy's gradients are NaN from the ``step``-th backward pass on; ``then`` hears it."""
+    start, end = made[name].base.stack.router.blocks[made[name].index]
+    layer = next(iter(made[name].base.stack.layers.values()))
+    mask = torch.zeros(len(layer.lora_b), 1)
+    mask[start:end] = math.nan
+    passes = 0
+
+    def hook(grad: torch.Tensor) -> torch.Tensor:
+        nonlocal passes
+        passes += 1
+        if passes == step:
+            then()
+        return grad + mask if passes >= step else grad
+
+    layer.lora_b.register_hook(hook)
+
+
+def weight_bytes(made: Policies) -> list[bytes]:
+    """All weights of each policy."""
+    return [
+        b"".join(w.detach().numpy().tobytes() for w in made[n].parameters()) for n in made.names()
+    ]
+
+
+def changed(before: list[bytes], after: list[bytes]) -> list[bool]:
+    return [a != b for a, b in zip(before, after, strict=True)]
+
+
 def all_bytes(made: Policies, updater: Updater, path: Path) -> list[bytes]:
     """Weights, and the optimisers as a checkpoint keeps them, byte for byte."""
     weights = [w.detach().numpy().tobytes() for n in made.names() for w in made[n].parameters()]
