@@ -19,7 +19,7 @@ from maporl_core.control import StopFlag
 from maporl_core.metrics import step_metrics
 from maporl_core.offline import offline
 from maporl_core.packing import pack
-from maporl_core.progress import Progress
+from maporl_core.progress import KeptStage, Progress
 from maporl_core.rewards import count_shaping, reward_discussion, shaping_events
 from maporl_core.seeds import stable_seed
 from maporl_core.session import Abandoned, Session, open_session
@@ -59,6 +59,7 @@ def train(
     and the errors of data, models and store as they come; what was stored before stays whole.
     """
     with open_session(config, run, progress, stop) as session, ExitStack() as after_loading:
+        progress = session.progress = KeptStage(progress, session.store.set_meta)
         keeper = VerifierKeeper(config, run, session.store, session.say, progress)
         assembly = assemble(config, progress, keeper.folder())
         after_loading.enter_context(offline())

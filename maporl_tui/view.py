@@ -6,13 +6,17 @@ file.  Neighbours: ``client`` reads the news, ``app`` keeps the view, screens sh
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from maporl_core.config import RunConfig
+from maporl_core.plain_text import one_line
 from maporl_core.store.reader import Evaluation, Event, LiveDiscussion, Request, RunStatus
 
 KEPT_EVENTS = 1000
+_STAGE = "stage"
+"""The named fact that the trainer keeps it under (``maporl_core.progress``; docs/store.md)."""
 LIVE_STATES = ("running", "paused", "new")
 QUIET_LIMIT = 120.0
 """Seconds without a heartbeat after which a running trainer's data is shown as stale."""
@@ -38,6 +42,18 @@ class News:
     evaluations: tuple[Evaluation, ...] | None = None
     requests: tuple[Request, ...] = ()
     log_tail: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What a trainer does within or between steps: so many units done, of ``total`` if known."""
+
+    name: str
+    done: int = 0
+    total: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.done:,}/{self.total:,}" if self.total else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +100,18 @@ class RunView:
             return True
         quiet = self.status.quiet
         return self.status.state == "running" and quiet is not None and quiet > QUIET_LIMIT
+
+    @property
+    def stage(self) -> Stage | None:
+        """What its trainer does just now, as it noted itself; None while nobody trains."""
+        if self.status.state != "running":
+            return None
+        try:
+            facts = json.loads(self.meta.get(_STAGE, ""))
+            name, done, total = facts["name"], int(facts["done"]), facts["total"]
+            return Stage(one_line(str(name), 60), done, None if total is None else int(total))
+        except (ValueError, KeyError, TypeError):
+            return None
 
     @property
     def waiting(self) -> tuple[Request, ...]:

@@ -12,6 +12,7 @@ import pytest
 from tui_samples import AGENTS, demo_run, own_settings, run_app, screen_text, shown, until
 
 from maporl_core.config_load import dump_toml, load_config
+from maporl_core.progress import KeptStage, Silent
 from maporl_core.store.paths import RunDir
 from maporl_core.store.writer import StoreWriter
 from maporl_tui.app import MaporlApp, Options
@@ -224,6 +225,25 @@ async def test_a_run_without_a_step_waits_for_the_first(tmp_path: Path) -> None:
                 writer.write_step(1, [], {"messages/length": 7.0})
             await until(pilot, lambda: shown(app, "message length"))
             assert not shown(app, "charts come with")
+
+
+async def test_the_stage_of_a_live_run_moves_on_the_screen_as_it_is_stored(tmp_path: Path) -> None:
+    run = plain_run(tmp_path, 0, state="running")
+    with run.lock():
+        async with run_app(Options(tmp_path, run, refresh=0.05), size=(80, 24)) as (app, pilot):
+            with StoreWriter(run) as writer:
+                stage = KeptStage(Silent(), writer.set_meta)
+                await until(pilot, lambda: shown(app, "loading …"))
+                stage.stage("evaluating before", 40)
+                await until(pilot, lambda: shown(app, r"evaluating before  ░+  0 of 40 messages"))
+                await asyncio.sleep(1.0)
+                stage.advance(20)
+                await until(pilot, lambda: shown(app, r"step 0/0 · evaluating before 20/40"))
+                assert shown(app, r"evaluating before  █{10}░{10}  20 of 40 messages")
+                assert not shown(app, "the agents talking")
+                stage.stage("step 1: rollout", 9)
+                await until(pilot, lambda: shown(app, r"step 0/0 · rollout 0/9"))
+                assert not shown(app, "evaluating")
 
 
 async def test_exported_charts_hold_every_step(tmp_path: Path) -> None:

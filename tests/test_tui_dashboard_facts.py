@@ -26,6 +26,7 @@ from maporl_tui.screens.dashboard_facts import (
     sparkline,
 )
 from maporl_tui.view import RunView
+from maporl_tui.widgets.status_line import status_text
 
 
 def view_of(state: str = "finished", **more: object) -> RunView:
@@ -83,6 +84,46 @@ def test_a_run_that_does_not_go_on_says_how_to(state: str, words: str) -> None:
 def test_a_healthy_run_needs_no_words() -> None:
     assert notice(view_of("running")) is None
     assert notice(view_of("finished")) is None
+
+
+@pytest.mark.parametrize(
+    ("stage", "lines"),
+    [
+        (
+            '{"name": "evaluating before", "done": 120, "total": 360}',
+            ("evaluating before  ███████░░░░░░░░░░░░░  120 of 360 messages",),
+        ),
+        (
+            '{"name": "loading model \\u001b[31mx", "done": 0, "total": null}',
+            ("loading model x …",),
+        ),
+        (
+            '{"name": "evaluating after", "done": 9000, "total": 7200}',
+            ("evaluating after  ████████████████████  7,200 of 7,200 messages",),
+        ),
+        ('{"name": "step 5: rollout", "done": 3, "total": 9}', None),  # in the status line
+        ("[1]", None),
+        ("{", None),
+    ],
+)
+def test_what_the_trainer_does_between_steps_is_said_with_how_far_it_is(
+    stage: str, lines: tuple[str, ...] | None
+) -> None:
+    found = notice(view_of("running", meta={"stage": stage}))
+    assert (found.lines if found is not None else None) == lines
+
+
+def test_a_run_that_nobody_trains_has_no_stage() -> None:
+    meta = {"stage": '{"name": "evaluating after", "done": 1, "total": 2}'}
+    for state in ("died", "interrupted", "finished", "paused"):
+        assert view_of(state, meta=meta).stage is None
+
+
+def test_the_status_line_has_the_stage_without_naming_the_step_twice() -> None:
+    view = view_of("running", meta={"stage": '{"name": "step 5: rollout", "done": 3, "total": 9}'})
+    assert status_text(view, 0.0) == "demo · running · step 4/12 · rollout 3/9"
+    view = view_of("running", meta={"stage": '{"name": "evaluating after", "done": 0, "total": 9}'})
+    assert status_text(view, 0.0) == "demo · running · step 4/12 · evaluating after 0/9"
 
 
 def test_the_command_that_goes_on_names_a_run_elsewhere_by_its_folder() -> None:

@@ -13,9 +13,11 @@ from pathlib import Path
 
 from maporl_core.store.reader import Evaluation, Series
 from maporl_tui.text import amount, one_line, signed
-from maporl_tui.view import RunView
+from maporl_tui.view import RunView, Stage
 
 TREND_POINTS = 24
+_BAR = 20
+"""Cells of a stage's bar."""
 _LEAST_TREND = 0.005
 """Smaller changes count as none."""
 
@@ -221,11 +223,24 @@ def notice(view: RunView | None) -> Notice | None:
     if view.config_problem is not None:
         lines.append(f"config.toml cannot be read: {one_line(view.config_problem)}")
         kind = "trouble"
+    stage = view.stage
+    if stage is not None and not stage.name.startswith("step "):  # steps have the status line
+        lines.append(f"{stage.name}{_so_far(stage)}")
     if not view.metric_names and view.is_live:
-        lines.append("charts come with the first step; 3 shows the agents talking now")
+        talking = "" if view.live is None else "; 3 shows the agents talking now"
+        lines.append(f"charts come with the first step{talking}")
     elif not view.metric_names:
         lines.append("no step was finished, so there are no charts")
     return Notice(kind, tuple(lines)) if lines else None
+
+
+def _so_far(stage: Stage) -> str:
+    """How far a stage is, as a bar and in numbers; nothing where that is not known."""
+    if not stage.total:
+        return " …"
+    done = min(stage.done, stage.total)
+    filled = round(_BAR * done / stage.total)
+    return f"  {'█' * filled}{'░' * (_BAR - filled)}  {done:,} of {stage.total:,} messages"
 
 
 def _of_state(view: RunView) -> list[str]:

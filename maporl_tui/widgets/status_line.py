@@ -1,4 +1,4 @@
-"""One line at the bottom: which run, connection, step, time left, age of the last event.
+"""One line at the bottom: which run, connection, step, stage, time left, age of the last event.
 
 In: the app's view of the run.  Out: a line that changes no oftener than once a second, and only
 when its text does.  Neighbours: every screen has one above its footer.
@@ -19,7 +19,8 @@ class StatusLine(Static):
     """The state of the run that the app looks at."""
 
     DEFAULT_CSS = """
-    StatusLine { height: 1; background: $panel; color: $foreground; padding: 0 1; }
+    StatusLine { height: 1; background: $panel; color: $foreground; padding: 0 1;
+                 text-wrap: nowrap; text-overflow: ellipsis; }
     StatusLine.-trouble { background: $error; color: $on-color; text-style: bold; }
     StatusLine.-stale { color: $text-muted; text-style: italic; }
     """
@@ -55,6 +56,8 @@ def status_text(view: RunView | None, now: float) -> str:
     status = view.status
     of = f"/{status.steps}" if status.steps is not None else ""
     parts = [view.name, status.state, f"step {status.step}{of}"]
+    if view.stage is not None:
+        parts.append(str(view.stage).removeprefix(f"step {status.step + 1}: "))
     if view.seconds_left is not None:
         parts.append(f"{age(view.seconds_left)} left")
     last = max([event.time for event in view.events[-1:]] + [view.last_written or 0.0])
