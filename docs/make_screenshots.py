@@ -20,11 +20,14 @@ SHOTS = {
     "runs": ("runs", ()),
     "dashboard": ("dashboard", ()),
     "debate": ("debate", ("r",)),
-    "rewards": ("rewards", ()),
+    "rewards": ("rewards", ("f",)),  # evaluations pay nobody: the newest debate of training
     "compare": ("compare", ("w",)),
     "launch": ("launch", ()),
 }
 """File → the screen and the keys pressed on it."""
+
+SLOW = {"launch": 20.0}
+"""Seconds that a screen waits for another process: the doctor loads torch."""
 
 _FONT_FACES = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
@@ -39,6 +42,7 @@ async def draw(run: Path, out: Path, theme: str = "dusk") -> None:
             for key in keys:
                 await pilot.press(key)
                 await pilot.pause(2.0)
+            await pilot.pause(SLOW.get(name, 0.0))
             picture = _FONT_FACES.sub("", app.export_screenshot(title=f"maporl-tui: {screen}"))
             (out / f"{name}.svg").write_text(picture, encoding="utf-8")
 
