@@ -8,10 +8,12 @@ No key with ctrl except the palette: terminals and tmux keep those for themselve
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from textual.binding import Binding
 
+_FUNCTION_KEY = re.compile(r"f\d+")
 Row = tuple[str, str, str]
 """(action, key, description)"""
 
@@ -113,7 +115,14 @@ def bindings(group: str, rows: Iterable[Row], show: Iterable[str] = ()) -> list[
     """
     shown = set(show)
     return [
-        Binding(key, action, description, show=binding_id(group, action) in shown, id=found)
+        Binding(
+            key,
+            action,
+            description,
+            show=binding_id(group, action) in shown,
+            key_display=key.upper() if _FUNCTION_KEY.fullmatch(key) else None,  # as keyboards do
+            id=found,
+        )
         for action, key, description in rows
         for found in (binding_id(group, action),)
     ]

@@ -64,3 +64,14 @@ async def test_a_wider_terminal_brings_the_dropped_keys_back(tmp_path: Path) -> 
         await pilot.resize_terminal(60, 24)
         await until(pilot, lambda: "f Follow" not in screen_text(app))
         assert "q Detach" in screen_text(app)
+
+
+@pytest.mark.usefixtures("own_settings")
+async def test_function_keys_are_written_as_on_the_keyboard_and_moved_keys_as_they_are(
+    tmp_path: Path, own_settings: Path
+) -> None:
+    own_settings.mkdir()
+    (own_settings / "tui.toml").write_text('[keys]\n"launch.save" = "ctrl+s"\n')
+    async with run_app(Options(tmp_path, screen="launch"), size=(100, 24)) as (app, pilot):
+        await until(pilot, lambda: "F5 Start" in screen_text(app))
+        assert "^s Save" in screen_text(app)

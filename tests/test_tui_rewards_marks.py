@@ -11,7 +11,7 @@ from maporl_core.config_load import load_config
 from maporl_core.rewards import reward_discussion
 from maporl_core.store.reader import DiscussionRow, MessageReward, StoredDiscussion
 from maporl_core.types import Discussion
-from maporl_tui.screens.rewards_table import cells
+from maporl_tui.screens.rewards_table import cells, columns
 from maporl_tui.why import Account, account, explain_message
 
 SCORES = [[0.4, 0.9], [0.58, 1.0]]
@@ -84,3 +84,11 @@ def test_there_is_one_mark_where_no_explained_incentive_follows_the_score(
 def test_a_message_without_an_answer_has_one_mark() -> None:
     paid = learned(talk(["nw", "rw"], [[0.9, 0.9], [0.9, 0.9]]))
     assert score_cell(paid, 0, 0).strip() == "✗0.90"
+
+
+def test_the_narrow_table_and_its_scrollbar_fit_80_cells() -> None:
+    assert sum(column.width for column in columns(wide=False)) <= 80
+    # The last cell of a column is blank; the scrollbar covers that of the last one.
+    paid = learned(talk(["ww", "rw"], SCORES))
+    row = cells(paid, 0, 1, False, "", lambda _: Style())
+    assert sum(len(cell.text) + 1 for cell in row) - 1 <= 80 - 1

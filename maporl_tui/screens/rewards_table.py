@@ -38,10 +38,13 @@ _AGENTS = 6
 
 
 def columns(wide: bool, chosen: str = "") -> tuple[Column, ...]:
-    """The columns; ``wide`` from 120 cells on; the one of part ``chosen`` is marked."""
+    """The columns; ``wide`` from 120 cells on; the one of part ``chosen`` is marked.
+
+    Narrow, they leave one of 80 cells to the scrollbar.
+    """
     each = 8 if wide else 6
     named = [
-        ("message", "turn agent" if wide else "t agent", 14 if wide else 9),
+        ("message", "turn agent" if wide else "t agent", 14 if wide else 8),
         ("score", "score" if wide else "v", 8 if wide else 6),
         *((name, _SHORT[name], each) for name in (*REWARD_PARTS, "total")),
         ("advantage", "advant" if wide else "adv", each),
