@@ -12,7 +12,7 @@ import pytest
 from tui_samples import demo_run
 
 from maporl_core.config_load import load_config
-from maporl_core.store.reader import RunStatus, Series, StoreReader
+from maporl_core.store.reader import Request, RunStatus, Series, StoreReader
 from maporl_tui import machine
 from maporl_tui.machine import Machine, load_lines, read_gpus
 from maporl_tui.screens.dashboard_facts import (
@@ -124,6 +124,14 @@ def test_the_status_line_has_the_stage_without_naming_the_step_twice() -> None:
     assert status_text(view, 0.0) == "demo · running · step 4/12 · rollout 3/9"
     view = view_of("running", meta={"stage": '{"name": "evaluating after", "done": 0, "total": 9}'})
     assert status_text(view, 0.0) == "demo · running · step 4/12 · evaluating after 0/9"
+
+
+def test_what_was_asked_for_comes_before_what_may_be_cut_in_a_narrow_status_line() -> None:
+    request = Request(1, 0.0, "stop", {}, None, None)
+    view = view_of("running", requests={1: request}, last_written=100.0)
+    assert (
+        status_text(view, 103.0) == "demo · running · step 4/12 · asked: stop · last event 3 s ago"
+    )
 
 
 def test_the_command_that_goes_on_names_a_run_elsewhere_by_its_folder() -> None:

@@ -433,3 +433,16 @@ def test_a_text_without_room_ends_in_an_ellipsis(
     text: str, width: int, rows: int, shown: str
 ) -> None:
     assert clamped(text, width, rows) == shown
+
+
+async def test_in_a_field_the_footer_names_the_way_back_and_no_key_that_would_be_typed(
+    tmp_path: Path,
+) -> None:
+    options = Options(tmp_path, screen="launch")
+    async with run_app(options, size=(80, 24)) as (app, pilot):
+        await until(pilot, lambda: shown(app, r"/ Filter +\? Help +q Detach"))
+        await pilot.press("tab")
+        await until(pilot, lambda: shown(app, "F4 Reset field +esc Back$"))
+        assert not shown(app, "Filter|Help|Detach")
+        await pilot.press("escape")
+        await until(pilot, lambda: shown(app, r"/ Filter +\? Help +q Detach"))

@@ -48,7 +48,14 @@ class LaunchScreen(RunScreen):
 
     NAME = "launch"
     AUTO_FOCUS = "#sections"
-    FOOTER = ("launch.start", "launch.save", "launch.source", "launch.reset", "common.find")
+    FOOTER = (
+        "launch.start",
+        "launch.save",
+        "launch.source",
+        "launch.reset",
+        "common.find",
+        "common.back",
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,6 +96,8 @@ class LaunchScreen(RunScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("save", "start") and self.maporl.readonly:
             return False
+        if action == "find" and isinstance(self.focused, Input):
+            return False  # its key is a character of the field's text
         return super().check_action(action, parameters)
 
     # Fields -------------------------------------------------------------------------------------

@@ -58,15 +58,16 @@ def status_text(view: RunView | None, now: float) -> str:
     parts = [view.name, status.state, f"step {status.step}{of}"]
     if view.stage is not None:
         parts.append(str(view.stage).removeprefix(f"step {status.step + 1}: "))
-    if view.seconds_left is not None:
-        parts.append(f"{age(view.seconds_left)} left")
-    last = max([event.time for event in view.events[-1:]] + [view.last_written or 0.0])
-    if last:
-        parts.append(f"last event {age(max(0.0, now - last))} ago")
     if status.state == "running" and view.stale:
         parts.append(f"no sign of life for {age(status.quiet)}")
     if view.waiting:
         parts.append("asked: " + ", ".join(request.command for request in view.waiting))
     if status.state in ("failed", "died") and status.reason:
         parts.append(one_line(status.reason, 80))
+    if view.seconds_left is not None:
+        parts.append(f"{age(view.seconds_left)} left")
+    # Last, because it matters least where the line is too long for the terminal.
+    last = max([event.time for event in view.events[-1:]] + [view.last_written or 0.0])
+    if last:
+        parts.append(f"last event {age(max(0.0, now - last))} ago")
     return " · ".join(parts)
