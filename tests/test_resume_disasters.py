@@ -211,6 +211,21 @@ def can_mount() -> bool:
 
 
 @pytest.mark.skipif(not can_mount(), reason="cannot mount a small disk here")
+def test_a_runs_folder_on_a_disk_that_is_read_only_is_one_line(tmp_path: Path) -> None:
+    maporl = f"{sys.executable} -m maporl_core"
+    script = (
+        "mount -t tmpfs none /mnt && mount -o remount,ro /mnt || exit 99\n"
+        f"{maporl} run {tiny(tmp_path)} --root /mnt/runs\n"
+    )
+    done = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 5, done.stdout + done.stderr
+    assert "the file system is read-only: choose another runs folder" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not can_mount(), reason="cannot mount a small disk here")
 @pytest.mark.parametrize(("size", "where"), [("64k", "run.db"), ("600k", "run.db"), ("2m", "step")])
 def test_a_full_disk_ends_the_run_with_one_line_and_what_was_saved_stays(
     size: str, where: str, tmp_path: Path
