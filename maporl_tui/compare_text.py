@@ -10,6 +10,7 @@ import math
 import shlex
 from collections.abc import Sequence
 
+from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 
 from maporl_core.pairing import Pairing
@@ -170,9 +171,14 @@ def _percent(share: float) -> str:
 
 
 def item_line(item: Item, width: int) -> tuple[str, str]:
-    """A line of the list in two parts: verdicts and flip, question."""
+    """A line of the list in two parts, ``width`` cells at most: verdicts and flip, question."""
     before, after = (MARKS[verdict] for verdict in item.verdicts)
-    return f"{before}→{after} {_WORDS[item.flip]:<8} ", one_line(item.question, max(1, width))
+    head = f"{before}→{after} {_WORDS[item.flip]:<8} "
+    room = max(1, width - cell_len(head))
+    question = one_line(item.question, room)
+    if cell_len(question) > room:  # wide characters
+        question = set_cell_size(question, room - 1).rstrip() + "…"
+    return head, question
 
 
 def item_title(item: Item, place: int, count: int) -> Content:

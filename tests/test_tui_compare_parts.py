@@ -169,6 +169,8 @@ def test_points_of_nothing_are_no_number() -> None:
 def test_a_line_of_the_list_can_be_read_without_colour() -> None:
     item = Item("q", "[/red] \x1b[31m how\nmany?", "7", (1, 2), (False, True))
     assert item_line(item, 40) == ("✗→✓ ▲ gained ", "[/red] how many?")
+    assert item_line(item, 13 + 10) == ("✗→✓ ▲ gained ", "[/red] ho…")
+    assert item_line(replace(item, question="漢字漢字漢字"), 13 + 10)[1] == "漢字漢字…"
 
 
 # The diff ---------------------------------------------------------------------------------------
