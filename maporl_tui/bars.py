@@ -146,6 +146,7 @@ def stack_rows(points: Sequence[Point], chosen: str, columns: int, lines: int) -
     if room < 4 or height < 2 or not points:
         return []
     order = sorted(REWARD_PARTS, key=lambda name: name != chosen)
+    first, last = f"{points[0].step}", f"{points[-1].step}"
     points = _merged(points, math.ceil(len(points) / room))
     tops = [sum(max(0.0, _of(point, name)) for name in order) for point in points]
     floors = [sum(min(0.0, _of(point, name)) for name in order) for point in points]
@@ -159,7 +160,7 @@ def stack_rows(points: Sequence[Point], chosen: str, columns: int, lines: int) -
     rows: Rows = []
     for row in range(height):
         value = high - (row + 0.5) * unit
-        label = f"{high:.2f}" if row == 0 else f"{low:.2f}" if row == height - 1 else ""
+        label = f"{high:.2f}" if row == 0 else _end(low) if row == height - 1 else ""
         if row == zero_row and not label:
             label = "0"
         pieces: list[Piece] = [(f"{label:>{_MARGIN - 1}}│"[-_MARGIN:], "axis")]
@@ -171,12 +172,17 @@ def stack_rows(points: Sequence[Point], chosen: str, columns: int, lines: int) -
             look = name if chosen in ("total", name) else f"-{name}"
             pieces.append((GLYPHS[name] * (each - gap) + " " * gap, look))
         rows.append(pieces)
-    first, last = f"{points[0].step}", f"{points[-1].step}"
     width = each * len(points) - gap
     between = " " * max(1, width - len(first) - len(last))
     steps = f"{first}{between}{last}" if len(points) > 1 else first
     rows.append([("  step ", "axis"), (steps[:room], "axis")])
     return rows
+
+
+def _end(value: float) -> str:
+    """A label of the axis; penalties too small to print are no "-0.00"."""
+    text = f"{value:.2f}"
+    return text.removeprefix("-") if float(text) == 0 else text
 
 
 def _merged(points: Sequence[Point], together: int) -> Sequence[Point]:

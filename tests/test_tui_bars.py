@@ -86,6 +86,11 @@ def test_parts_stack_upwards_and_penalties_below_zero() -> None:
     assert lines(rows)[4].startswith("  step 1")
 
 
+def test_penalties_too_small_to_print_leave_the_axis_at_zero() -> None:
+    points = [Point(1, {"own": 1.0, "format": -0.0017})]
+    assert lines(stack_rows(points, "total", 7 + 4, 4 + 1))[3].startswith("  0.00│")
+
+
 def test_the_chosen_part_lies_on_zero_and_the_others_are_faint() -> None:
     points = [Point(1, {"own": 2.0, "influence": 1.0})]
     rows = stack_rows(points, "influence", 7 + 4, 3 + 1)
@@ -97,7 +102,7 @@ def test_more_steps_than_columns_become_means_of_neighbours() -> None:
     points = [Point(step, {"own": 1.0 if step % 2 else 3.0}) for step in range(1, 41)]
     rows = stack_rows(points, "total", 7 + 10, 4 + 1)
     assert lines(rows)[0].startswith("  2.00│██████████")
-    assert lines(rows)[-1] == "  step 1       37"
+    assert lines(rows)[-1] == "  step 1       40"
 
 
 def test_legend_names_the_parts_that_are_paid_with_their_last_mean() -> None:
