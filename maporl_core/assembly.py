@@ -17,7 +17,7 @@ from maporl_core.config import RunConfig
 from maporl_core.discussion import Bench, Listeners, Rules, Speaker, hold, opening_threads
 from maporl_core.engine import make_engine
 from maporl_core.engine.base import Engine, Sampling
-from maporl_core.errors import DataError, ModelError
+from maporl_core.errors import DataError, MaporlError, ModelError
 from maporl_core.models import load, resolve_device
 from maporl_core.policy import Guest, LoadedModel, Policies
 from maporl_core.progress import Progress
@@ -158,7 +158,12 @@ def _load_policies(
             "the verifier's model" if placed and placed.base == name and placed.apart else "model"
         )
         progress.stage(f"loading {what} {base.model}")
-        loaded[name] = load(base, device, config.seed)
+        try:
+            loaded[name] = load(base, device, config.seed)
+        except MaporlError as error:
+            if what == "model":
+                raise
+            raise type(error)(f"{what}: {error}") from error
     return Policies(config, loaded, guest)
 
 
