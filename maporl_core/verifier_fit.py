@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from maporl_core.adapter_files import save_adapter
 from maporl_core.config import BaseModelConfig, PolicyConfig
 from maporl_core.config_verifier import VerifierFitConfig
-from maporl_core.errors import ConfigError, DataError
+from maporl_core.errors import ConfigError, DataError, MaporlError
 from maporl_core.models import load, resolve_device
 from maporl_core.policy import Base
 from maporl_core.progress import Progress
@@ -92,6 +92,12 @@ def fit_verifier(
     settings = replace(settings, max_length=min(settings.max_length, base.context))
     seed_random_states(settings.seed)
     train, cut = _rows(base, sides["train"], settings.max_length)
+    if cut:
+        progress.log(
+            "warning",
+            f"{cut} of {len(train.ids)} answers to train on are longer than {settings.max_length} "
+            "tokens with their question, and lose their beginning (--max-length)",
+        )
     valid, _ = _rows(base, sides["valid"], settings.max_length)
     history = fit(base, POLICY, train, valid, settings, progress)
     progress.stage("measuring")
@@ -181,7 +187,11 @@ def _load_base(
     config: BaseModelConfig, policy: PolicyConfig, seed: int, device: str, progress: Progress
 ) -> Base:
     progress.stage(f"loading model {config.model}")
-    loaded = load(config, resolve_device(device), seed)
+    chosen = resolve_device(device)
+    try:
+        loaded = load(config, chosen, seed)
+    except MaporlError as error:
+        raise type(error)(f"the verifier's model: {error}") from error
     return Base("verifier", config, loaded, {POLICY: policy}, stable_seed(seed, "verifier"))
 
 

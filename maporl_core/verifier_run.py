@@ -85,20 +85,25 @@ class VerifierKeeper:
         self.config, self.run, self.store = config, run, store
         self.say, self.progress = say, progress
         self._drift = ScoreDrift(config.verifier.gap_warn)
+        self._named: Path | None = None  # what was loaded, where it is not the run's copy
 
     def folder(self) -> Path | None:
-        """The run's copy of its learned verifier, made now if this is the start; None without one.
+        """Where the run's learned verifier is read from; None without one.
 
-        Raises StoreError when the copy is gone or is not the one that the run began with.
+        At the start that is the place somebody named, so that a complaint names it too, and a copy
+        is made; later it is the copy.  Raises StoreError when the copy is gone or is not the one
+        that the run began with, and what is wrong with the verifier as far as no model tells it.
         """
         if not self.config.verifier.on_model:
             return None
         begun_with = _begun_with(self.run)
         if begun_with is not None:
             return _unchanged(self.run, begun_with)
-        placing.keep(placing.verifier_folder(self.config), self.run.verifier)
+        placed, _ = placing.check(self.config)
+        placing.keep(placed.folder, self.run.verifier)
         self.store.set_meta({FINGERPRINT: placing.fingerprint(self.run.verifier)})
-        return self.run.verifier
+        self._named = placed.folder
+        return placed.folder
 
     def begin(self, assembly: Assembly, done: int) -> None:
         """Take up a run after ``done`` finished steps."""
@@ -106,6 +111,7 @@ class VerifierKeeper:
         if not self.config.verifier.on_model:
             return
         if done == 0:
+            self._check_copied()
             verifier = self._learned()
             where = (
                 f"base {verifier.base.name!r} of the agents, loaded once"
@@ -129,6 +135,15 @@ class VerifierKeeper:
         every = self.config.verifier.refit_every
         if every and step % every == 0 and step < self.config.train.steps:
             self._refit(step)
+
+    def _check_copied(self) -> None:
+        """Raises StoreError where what was loaded is not what was copied a moment before."""
+        if self._named is None:
+            return
+        if placing.fingerprint(self._named) != placing.fingerprint(self.run.verifier):
+            raise StoreError(
+                f"{one_line(self._named)} changed while the run started; start it again"
+            )
 
     def _learned(self) -> LearnedVerifier:
         verifier = self.assembly.verifier.inside

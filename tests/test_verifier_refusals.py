@@ -191,6 +191,16 @@ def test_a_verifier_with_an_empty_or_missing_file_is_refused(
     refused(capsys, 4, name, "score", asked, "--verifier", folder)
 
 
+def test_a_length_that_holds_no_answer_is_refused_and_one_that_cuts_is_said(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["fit", made / "data", "--out", tmp_path / "short", "--epochs", 1, "--max-length"]
+    refused(capsys, 2, "greater than or equal to 16", *words, 15)
+    assert main(["verifier", *map(str, words), "16"]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "6 of 6 answers to train on are longer than 16 tokens with their question" in said
+
+
 def test_a_base_with_another_vocabulary_is_refused(
     made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

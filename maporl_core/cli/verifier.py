@@ -194,7 +194,7 @@ def fit_command(
     epochs: Annotated[int | None, typer.Option("--epochs", min=1)] = None,
     batch: Annotated[int | None, typer.Option("--batch", min=1, help="Answers per step.")] = None,
     max_length: Annotated[
-        int | None, typer.Option("--max-length", min=8, help="Tokens read of a row.")
+        int | None, typer.Option("--max-length", min=16, help="Tokens read of a row.")
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0)] = None,
     device: DeviceOption = "auto",

@@ -148,9 +148,16 @@ def read_json(path: Path, hint: str) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{one_line(path)}: cannot be read ({one_line(error)}); {hint}") from error
     if not isinstance(found, dict):
-        what = "holds no JSON object" if is_file(path) else "no such file"
+        what = "holds no JSON object" if is_file(path) else no_file(path)
         raise DataError(f"{one_line(path)}: {what}; {hint}")
     return found
+
+
+def no_file(path: Path) -> str:
+    """What a path is that leads to no file, to follow its name in a message."""
+    if is_folder(path):
+        return "is a folder, not a file"
+    return "is a pipe or device, not a file" if exists(path) else "no such file"
 
 
 def read_data_card(folder: Path) -> dict[str, Any]:
@@ -224,7 +231,7 @@ def _read(path: Path, columns: Mapping[str, str], hint: str) -> list[dict[str, A
     from pyarrow import parquet
 
     if not is_file(path):
-        raise DataError(f"{one_line(path)}: no such file; {hint}")
+        raise DataError(f"{one_line(path)}: {no_file(path)}; {hint}")
     try:
         table = parquet.read_table(path, partitioning=None)
         found = {

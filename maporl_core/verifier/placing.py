@@ -21,7 +21,7 @@ from maporl_core.store.checkpoint import atomic_folder
 from maporl_core.store.failures import store_errors
 from maporl_core.user_paths import is_file, is_folder, user_path
 from maporl_core.verifier import files
-from maporl_core.verifier.saved import Saved, read_saved
+from maporl_core.verifier.saved import Saved, check_files, read_saved
 
 BUILT_IN = {"pocket": Path(__file__).parents[1] / "pocket" / "assets" / "verifier"}
 """Fitted verifiers that come with the project, by the name that ``verifier.path`` gives them."""
@@ -71,14 +71,26 @@ def place(config: RunConfig, folder: Path) -> Placed:
     return Placed(folder, saved, name, None if name in shared else config.bases[name])
 
 
+def check(config: RunConfig) -> tuple[Placed, int]:
+    """All that a run refuses a verifier for and that shows without loading a model.
+
+    Returns where it stands, and the hidden width of the base that it was fitted on.  Raises
+    ConfigError, DataError or ModelError as the run would.
+    """
+    placed = place(config, verifier_folder(config))
+    check_whole(placed.folder)
+    return placed, check_files(placed.folder, placed.saved)
+
+
+def same_model(ours: BaseModelConfig, saved: Saved) -> bool:
+    """Whether a base goes by the name of the model that the verifier was fitted on."""
+    return (_model(ours.model), ours.revision) == (_model(saved.base.model), saved.base.revision)
+
+
 def _same(config: RunConfig, base: str, saved: Saved) -> bool:
     """Whether a base is the model, in the chat format, that the verifier was fitted on."""
-    ours, theirs = config.bases[base], saved.base
-    return (_model(ours.model), ours.revision, ours.chat_template) == (
-        _model(theirs.model),
-        theirs.revision,
-        theirs.chat_template,
-    )
+    ours = config.bases[base]
+    return same_model(ours, saved) and ours.chat_template == saved.base.chat_template
 
 
 def _model(name: str) -> str:
@@ -113,15 +125,20 @@ def fingerprint(folder: Path) -> str:
     return digest.hexdigest()
 
 
+def check_whole(folder: Path) -> None:
+    """Raises DataError where a file that scoring needs is not there."""
+    for name in _KEPT:
+        if not is_file(folder / name):
+            raise DataError(f"{one_line(folder)}: no {name}; fit the verifier again")
+
+
 def keep(source: Path, target: Path) -> None:
     """Copy what a run needs of a verifier to ``target``, all at once.
 
     Raises DataError when the source is no verifier or not whole, StoreError when the disk refuses.
     """
     read_saved(source)
-    for name in _KEPT:
-        if not is_file(source / name):
-            raise DataError(f"{one_line(source)}: no {name}; fit the verifier again")
+    check_whole(source)
     with atomic_folder(target) as building, store_errors("write", target):
         for name in _KEPT:
             shutil.copyfile(source / name, building / name)

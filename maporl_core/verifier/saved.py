@@ -11,11 +11,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from maporl_core.adapter_files import VALUE_FILE, load_adapter
+from maporl_core.adapter_files import (
+    ADAPTER_FILE,
+    VALUE_FILE,
+    load_adapter,
+    read_config,
+    read_tensors,
+)
 from maporl_core.config import BaseModelConfig, PolicyConfig
 from maporl_core.errors import DataError, ModelError
 from maporl_core.plain_text import one_line
@@ -25,6 +31,8 @@ from maporl_core.verifier import files
 from maporl_core.verifier.learned import POLICY, LearnedVerifier
 
 CARD_KIND = "verifier"
+LEAST_LENGTH = 8
+"""Tokens below which a row cannot hold a short answer and the end token that is read."""
 _HINT = "give a folder made with: maporl verifier fit"
 
 
@@ -60,23 +68,29 @@ def saved_of(card: Mapping[str, Any], folder: Path) -> Saved:
 
     Code of its own that a base wants is not allowed here, whatever the card says.
     """
+    place = folder / files.CARD
     try:
-        base = _table(card["base"]) | {"trust_remote_code": False}
-        policy = _table(card["policy"]) | {"adapter": None}
+        base = _table(card, "base") | {"trust_remote_code": False}
+        policy = _table(card, "policy") | {"adapter": None}
         saved = Saved(
-            base=BaseModelConfig.model_validate(base),
-            base_hash=_text(card["base_hash"]),
-            base_dtype=_text(card["base_dtype"]),
-            policy=PolicyConfig.model_validate(policy),
-            temperature=_number(card["temperature"]),
-            max_length=int(_number(card["max_length"])),
+            base=_section("base", BaseModelConfig, base),
+            base_hash=_text(card, "base_hash"),
+            base_dtype=_text(card, "base_dtype"),
+            policy=_section("policy", PolicyConfig, policy),
+            temperature=_number(card, "temperature"),
+            max_length=int(_number(card, "max_length")),
         )
-    except (KeyError, TypeError, ValueError, OverflowError, ValidationError) as error:
+    except ValueError as error:
         raise DataError(
-            f"{one_line(folder / files.CARD)}: is damaged ({one_line(error, 120)}); {_HINT}"
+            f"{one_line(place)}: is damaged ({one_line(error, 120)}); {_HINT}"
         ) from error
-    if not (0.0 < saved.temperature < 1e6 and 1 < saved.max_length < 1 << 24):
-        raise DataError(f"{one_line(folder / files.CARD)}: has an impossible temperature or length")
+    if not 0.0 < saved.temperature < 1e6:
+        raise DataError(f"{one_line(place)}: its temperature is impossible; fit the verifier again")
+    if not LEAST_LENGTH <= saved.max_length < 1 << 24:
+        raise DataError(
+            f"{one_line(place)}: its max_length is impossible; fit the verifier again with at "
+            f"least {LEAST_LENGTH} tokens"
+        )
     return saved
 
 
@@ -102,6 +116,39 @@ def check_head(folder: Path) -> None:
         raise ModelError(f"{one_line(folder)}: no {VALUE_FILE}, which holds the score head")
 
 
+def check_rank(folder: Path, saved: Saved) -> None:
+    """Raises ModelError where card and adapter are of different fits."""
+    theirs = read_config(folder).get("r")
+    if theirs != saved.policy.rank:
+        raise ModelError(
+            f"{one_line(folder)}: its adapter is of rank {one_line(repr(theirs), 60)}, and its "
+            f"card says {saved.policy.rank}; put the files of one fit together, or fit it again"
+        )
+
+
+def check_files(folder: Path, saved: Saved) -> int:
+    """Look at everything that needs no model; returns the hidden width [H] of the base.
+
+    Raises ModelError for a file that is missing, broken, not finite, or of another fit.
+    """
+    check_head(folder)
+    check_rank(folder, saved)
+    for name, weight in read_tensors(folder / ADAPTER_FILE).items():
+        if name.endswith(".lora_A.weight") and weight.shape[:1] != (saved.policy.rank,):
+            raise ModelError(
+                f"{one_line(folder)}: {one_line(name, 80)} has shape {list(weight.shape)}, of "
+                f"another rank than {saved.policy.rank}; fit the verifier again"
+            )
+    head = {name: tuple(weight.shape) for name, weight in read_tensors(folder / VALUE_FILE).items()}
+    width = head.get("weight", ())
+    if head.keys() != {"weight", "bias"} or len(width) != 1 or head["bias"] != (1,):
+        raise ModelError(
+            f"{one_line(folder / VALUE_FILE)}: is no score head (weight [H], bias [1]); fit the "
+            "verifier again"
+        )
+    return width[0]
+
+
 def verifier_on(base: Base, saved: Saved, folder: Path) -> LearnedVerifier:
     """The verifier of ``folder`` on a base that is loaded and has a policy named ``POLICY``.
 
@@ -111,23 +158,58 @@ def verifier_on(base: Base, saved: Saved, folder: Path) -> LearnedVerifier:
     """
     check_base(base, saved, folder)
     check_head(folder)
+    check_rank(folder, saved)
     load_adapter(base.policies[POLICY], folder)
     return LearnedVerifier(base, temperature=saved.temperature, max_length=saved.max_length)
 
 
-def _table(value: Any) -> dict[str, Any]:
+_Section = TypeVar("_Section", BaseModelConfig, PolicyConfig)
+
+
+def _section(name: str, kind: type[_Section], values: dict[str, Any]) -> _Section:
+    """Raises ValueError that names the first key that is wrong."""
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise ValueError(_first_fault(name, error)) from None
+
+
+def _first_fault(name: str, error: ValidationError) -> str:
+    fault = error.errors(include_url=False)[0]
+    key = ".".join(map(str, (name, *fault["loc"][:2])))
+    if fault["type"] == "extra_forbidden":
+        return f"{key} is no key of it"
+    return f"{key} {fault['msg'].removeprefix('Input ').removeprefix('Value error, ')}"
+
+
+def _field(card: Mapping[str, Any], key: str) -> Any:
+    if key not in card:
+        raise ValueError(f"it has no {key}")
+    return card[key]
+
+
+def _table(card: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = _field(card, key)
     if not isinstance(value, dict):
-        raise TypeError(f"{value!r} is no table")
+        raise ValueError(f"{key} is no table")
     return value
 
 
-def _text(value: Any) -> str:
+def _text(card: Mapping[str, Any], key: str) -> str:
+    value = _field(card, key)
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise ValueError(f"{key} is no text")
     return value
 
 
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise TypeError(f"{value!r} is no number")
-    return float(value)
+def _number(card: Mapping[str, Any], key: str) -> float:
+    value = _field(card, key)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{key} is no number")
+    try:
+        number = float(value)
+    except OverflowError:  # an integer of hundreds of digits
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"{key} is no number that can be used")
+    return number
