@@ -15,6 +15,7 @@ from maporl_core.config_load import load_config
 from maporl_core.doctor import Report, base_shapes, chosen_device, examine, needs, room
 from maporl_core.doctor.facts import Device, Disk, Hub, hub
 from maporl_core.doctor.memory import (
+    Seat,
     adapter_weights,
     cache_bytes,
     conversation_tokens,
@@ -240,6 +241,25 @@ def test_a_learned_verifier_costs_its_weights_and_gradients_but_no_moments() -> 
     assert more.adapters - fewer.adapters == 4 * 2 * adapter_weights(PolicyConfig(rank=16), SMALL)
     assert more.weights == fewer.weights
     assert more.checkpoint == fewer.checkpoint
+
+
+def test_a_verifiers_own_model_is_counted_whole() -> None:
+    config = load_config("pocket-verifier")
+    policy = PolicyConfig(rank=4)
+    shapes = {"main": SMALL, "(verifier)": KNOWN["HuggingFaceTB/SmolLM2-135M-Instruct"]}
+    seat = Seat("(verifier)", BaseModelConfig(model="other"), policy, 550, "")
+    apart = forecast(config, shapes, "cpu", 32 * GIB, seat)
+    without = load_config("pocket-verifier", ["verifier.kind=rule"])
+    alone = forecast(without, {"main": SMALL}, "cpu", 32 * GIB)
+    assert apart.weights - alone.weights == 4 * 134_515_008  # the model's published size in fp32
+    own = adapter_weights(policy, shapes["(verifier)"])
+    assert apart.adapters - alone.adapters == 4 * 2 * own
+    assert apart.update == alone.update
+    refits = load_config("pocket-verifier", ["verifier.refit_every=5"])
+    refitted = forecast(refits, shapes, "cpu", 32 * GIB, seat)
+    assert refitted.adapters - alone.adapters == 4 * 4 * own
+    assert refitted.checkpoint - alone.checkpoint == 4 * own
+    assert refitted.update > 10 * alone.update
 
 
 @pytest.mark.parametrize("style", sorted(STYLES))

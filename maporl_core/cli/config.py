@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typer
 
+from maporl_core.cli.lines import StageBar
 from maporl_core.cli.shared import (
     JsonOption,
     SetOption,
@@ -15,7 +16,8 @@ from maporl_core.cli.shared import (
     examples,
     show_help,
 )
-from maporl_core.cli.terminal import print_json, say
+from maporl_core.cli.terminal import err_console, print_json, say
+from maporl_core.cli.verifier_check import verifier_seat
 from maporl_core.config import RunConfig
 from maporl_core.config_keys import key_facts
 from maporl_core.config_load import (
@@ -143,11 +145,22 @@ def schema() -> None:
 def check(
     source: SourceArgument = None, overrides: SetOption = None, json: JsonOption = False
 ) -> None:
-    """Check a preset or file; exit code 2 and one line per mistake if it is wrong."""
+    """Check a preset or file; exit code 2 and one line per mistake if it is wrong.
+
+    A learned verifier is looked at as the run would, short of loading its model; 3: its folder is
+    damaged, 4: it does not fit its base.
+    """
     config = load_config(source, overrides or ())
+    seat = None
     warnings = config_warnings(config)
+    if config.verifier.on_model:
+        with StageBar(err_console()) as bar:
+            bar.stage("looking at the verifier")
+            seat, found = verifier_seat(config)
+        warnings += [finding.text for finding in found]
     if json:
-        print_json({"ok": True, "name": config.name, "warnings": warnings})
+        verifier = seat.words if seat is not None else None
+        print_json({"ok": True, "name": config.name, "warnings": warnings, "verifier": verifier})
         return
     for warning in warnings:
         say(f"warning: {warning}")
@@ -156,3 +169,5 @@ def check(
         f"ok: {config.name}: {agents} discuss {config.task.name} for {config.discussion.turns} "
         f"turns; {config.train.steps} steps of {config.train.problems_per_step} problems"
     )
+    if seat is not None:
+        say(f"verifier: {seat.words}")

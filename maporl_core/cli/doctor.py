@@ -29,10 +29,13 @@ from maporl_core.cli.terminal import (
     print_json,
     to_json,
 )
+from maporl_core.cli.verifier_check import verifier_seat
+from maporl_core.config import RunConfig
 from maporl_core.config_load import load_config
-from maporl_core.doctor import Report, examine
+from maporl_core.doctor import Finding, Report, examine
 from maporl_core.doctor.facts import OPTIONAL
-from maporl_core.errors import ModelError
+from maporl_core.doctor.memory import Seat
+from maporl_core.errors import MaporlError, ModelError
 
 EXAMPLES = examples(
     ("maporl doctor", "this machine"),
@@ -58,13 +61,24 @@ def doctor_command(
     config = load_config(source, overrides or ()) if source or overrides else None
     with StageBar(err_console()) as bar:
         bar.stage("looking at versions and devices")
-        report = examine(config, root, ask_hub=hub)
+        seat, more = _verifier(config)
+        report = examine(config, root, ask_hub=hub, seat=seat, more=more)
     if json:
         print_json(_as_json(report))
     else:
         _print(out_console(), report)
     if not report.ok:
         raise typer.Exit(ModelError.exit_code)
+
+
+def _verifier(config: RunConfig | None) -> tuple[Seat | None, list[Finding]]:
+    """Where the learned verifier would stand, or why a run would refuse it."""
+    if config is None:
+        return None, []
+    try:
+        return verifier_seat(config)
+    except MaporlError as error:
+        return None, [Finding("error", str(error))]
 
 
 def _print(console: Console, report: Report) -> None:
@@ -85,6 +99,8 @@ def _print(console: Console, report: Report) -> None:
     hub = report.hub
     detail = f" ({hub.detail})" if hub.detail else ""
     facts.add_row(plain("hub", "bold"), plain(f"{hub.endpoint}: {hub.state}{detail}"))
+    if report.verifier is not None:
+        facts.add_row(plain("verifier", "bold"), plain(report.verifier))
     console.print(facts)
     if report.forecast is not None and report.device is not None:
         console.print()
@@ -104,7 +120,7 @@ def _forecast_table(report: Report) -> Table:
         ("process" if device.kind == "cpu" else "CUDA context", forecast.overhead),
         ("base weights", forecast.weights),
         ("adapters, gradients, Adam", forecast.adapters),
-        ("rollout: keys and values", forecast.rollout),
+        ("rollout: keys, values, scoring", forecast.rollout),
         ("update: activations, logits", forecast.update),
         ("peak (larger of the two)", forecast.peak),
         ("free now", device.free),

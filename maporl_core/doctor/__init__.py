@@ -7,6 +7,7 @@ prints.  Importing this loads no torch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -15,7 +16,7 @@ from maporl_core.config import RunConfig
 from maporl_core.config_load import config_warnings
 from maporl_core.doctor import facts
 from maporl_core.doctor.facts import Device, Disk, Hub
-from maporl_core.doctor.memory import Forecast, forecast
+from maporl_core.doctor.memory import Forecast, Seat, forecast
 from maporl_core.doctor.shapes import KNOWN, ModelShape, ShapeUnknown, read_shape
 from maporl_core.pocket import VARIANTS
 from maporl_core.user_paths import exists, user_path
@@ -36,7 +37,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``device`` is the one the config would use; ``forecast`` is None where unknown."""
+    """``device`` is the one the config would use; ``forecast`` is None where unknown.
+
+    ``verifier`` says where a learned one stands.
+    """
 
     system: dict[str, str]
     versions: dict[str, str | None]
@@ -46,6 +50,7 @@ class Report:
     findings: tuple[Finding, ...]
     device: Device | None = None
     forecast: Forecast | None = None
+    verifier: str | None = None
 
     @property
     def ok(self) -> bool:
@@ -53,11 +58,18 @@ class Report:
 
 
 def examine(
-    config: RunConfig | None, root: Path, hub: Hub | None = None, *, ask_hub: bool = False
+    config: RunConfig | None,
+    root: Path,
+    hub: Hub | None = None,
+    *,
+    ask_hub: bool = False,
+    seat: Seat | None = None,
+    more: Sequence[Finding] = (),
 ) -> Report:
     """Look at everything.  Takes seconds: torch is imported.
 
-    No network is used unless ``ask_hub`` is set and ``hub`` is not given.
+    ``seat`` is where a learned verifier stands, ``more`` what was found wrong with it.  No network
+    is used unless ``ask_hub`` is set and ``hub`` is not given.
     """
     versions = facts.versions()
     findings = [
@@ -79,14 +91,17 @@ def examine(
         device = chosen_device(config, devices)
         if device is None:
             findings.append(Finding("error", "device: cuda is asked for, but there is none here"))
-        findings += needs(config, device, versions, hub)
+        findings += [*needs(config, device, versions, hub, seat), *more]
         if device is not None:
-            shapes, unknown = base_shapes(config)
+            shapes, unknown = base_shapes(config, seat)
             findings += unknown
             if not unknown:
-                prediction = forecast(config, shapes, device.kind, device.total)
+                prediction = forecast(config, shapes, device.kind, device.total, seat)
                 findings += room(prediction, device, disk, config)
-    return Report(facts.system(), versions, devices, disk, hub, tuple(findings), device, prediction)
+    return Report(
+        *(facts.system(), versions, devices, disk, hub, tuple(findings), device, prediction),
+        verifier=seat.words if seat is not None else None,
+    )
 
 
 def chosen_device(config: RunConfig, devices: tuple[Device, ...]) -> Device | None:
@@ -97,24 +112,37 @@ def chosen_device(config: RunConfig, devices: tuple[Device, ...]) -> Device | No
     return gpu if config.device == "auto" and gpu is not None else devices[0]
 
 
-def base_shapes(config: RunConfig) -> tuple[dict[str, ModelShape], list[Finding]]:
-    """Shapes of the bases in use, and a warning for each that cannot be told."""
+def base_shapes(
+    config: RunConfig, seat: Seat | None = None
+) -> tuple[dict[str, ModelShape], list[Finding]]:
+    """Shapes of the bases in use, the verifier's too; a warning for each that cannot be told."""
     shapes: dict[str, ModelShape] = {}
     unknown = []
-    for name in dict.fromkeys(policy.base for policy in config.resolved_policies().values()):
+    bases = {p.base: config.bases[p.base] for p in config.resolved_policies().values()}
+    if seat is not None:
+        bases.setdefault(seat.name, seat.base)
+    elif config.verifier.on_model and config.verifier.base is not None:
+        bases.setdefault(config.verifier.base, config.bases[config.verifier.base])
+    for name, base in bases.items():
         try:
-            shapes[name] = read_shape(config.bases[name])
+            shapes[name] = read_shape(base)
         except ShapeUnknown as error:
             unknown.append(Finding("warning", f"no memory forecast: {error}"))
     return shapes, unknown
 
 
 def needs(
-    config: RunConfig, device: Device | None, versions: dict[str, str | None], hub: Hub
+    config: RunConfig,
+    device: Device | None,
+    versions: dict[str, str | None],
+    hub: Hub,
+    seat: Seat | None = None,
 ) -> list[Finding]:
     """What models and data of this config need and do not find here."""
     found = []
     bases = [config.bases[policy.base] for policy in config.resolved_policies().values()]
+    if seat is not None:
+        bases.append(seat.base)
     if any(base.quantize == "4bit" for base in bases):
         if device is not None and device.kind != "cuda":
             found.append(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from maporl_core.config import PolicyConfig, RunConfig
+from maporl_core.config import BaseModelConfig, PolicyConfig, RunConfig
 from maporl_core.doctor.shapes import ModelShape
 
 PROCESS_CPU = 400 << 20
@@ -36,6 +36,20 @@ WORDS_AROUND = {"compact": 4, "standard": 30, "short": 26}
 
 
 @dataclass(frozen=True, slots=True)
+class Seat:
+    """Where a learned verifier stands: ``name`` of its base, an agents' one or one of its own.
+
+    ``words`` say so to people; ``max_length`` is in tokens.
+    """
+
+    name: str
+    base: BaseModelConfig
+    policy: PolicyConfig
+    max_length: int
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class Forecast:
     """Bytes.  ``peak`` adds what is there all the time to the larger of rollout and update."""
 
@@ -53,24 +67,29 @@ class Forecast:
 
 
 def forecast(
-    config: RunConfig, shapes: Mapping[str, ModelShape], device: str, total_memory: int
+    config: RunConfig,
+    shapes: Mapping[str, ModelShape],
+    device: str,
+    total_memory: int,
+    seat: Seat | None = None,
 ) -> Forecast:
-    """Sums over the bases that some policy stands on.
+    """Sums over the bases that some policy stands on, and that of the verifier.
 
     ``shapes`` by base name; ``device`` "cpu" or "cuda"; ``total_memory`` of that device in bytes,
     which bounds the engine's caches.  Dense Llama-like models; about 20% either way.  A learned
-    verifier counts as one more adapter, of rank ``verifier.fit.rank``, without Adam moments, on
-    ``verifier.base`` or the first base that is used; a model that only it stands on is not counted.
+    verifier counts as one more adapter, without Adam moments unless it is refitted, and one layer
+    of its pass over messages; without ``seat`` it is taken to be of rank ``verifier.fit.rank`` on
+    the first base.
     """
     policies = config.resolved_policies()
     speakers = config.agent_policies()
     parts = [0, 0, 0, 0]
     longest = trained = 0
     bases = list(dict.fromkeys(policy.base for policy in policies.values()))
-    guest = PolicyConfig(rank=config.verifier.fit.rank) if config.verifier.on_model else None
-    guest_base = config.verifier.base or bases[0]
+    if seat is None and config.verifier.on_model:
+        seat = _presumed_seat(config, bases[0])
     for name in bases:
-        shape, number = shapes[name], number_bytes(config, name, device)
+        shape, number = shapes[name], number_bytes(config.bases[name], device)
         own = {key: policy for key, policy in policies.items() if policy.base == name}
         length = min(conversation_tokens(config), shape.context)
         longest = max(longest, length)
@@ -78,9 +97,8 @@ def forecast(
         weights = sum(adapter_weights(policy, shape) for policy in own.values())
         trained += weights
         rank = sum(policy.rank for policy in own.values())
-        if guest is not None and name == guest_base:
-            parts[1] += 4 * 2 * adapter_weights(guest, shape)
-            rank += guest.rank
+        if seat is not None and name == seat.name:
+            rank += seat.policy.rank
         parts[0] += weight_bytes(shape, number, config.bases[name].quantize == "4bit")
         parts[1] += 4 * ADAM_ARRAYS * weights
         parts[2] += cache_bytes(config, shape, seats, length, number, total_memory)
@@ -88,6 +106,19 @@ def forecast(
         tokens = max(config.ppo.micro_tokens, length)
         recompute = config.bases[name].gradient_checkpointing
         parts[3] = max(parts[3], update_bytes(shape, tokens, rank, number, recompute))
+    saved = (ADAM_ARRAYS - 1) * trained
+    if seat is not None:
+        shape = shapes[seat.name]
+        for place, size in enumerate(_verifier_bytes(config, seat, shape, device)):
+            parts[place] += size
+        if seat.name not in bases and config.verifier.refit_every:
+            tokens = max(config.ppo.micro_tokens, seat.max_length)
+            number = number_bytes(seat.base, device)
+            recompute = seat.base.gradient_checkpointing
+            fitting = update_bytes(shape, tokens, seat.policy.rank, number, recompute)
+            parts[3] = max(parts[3], fitting)
+        if config.verifier.refit_every:
+            saved += adapter_weights(seat.policy, shape)
     overhead = CONTEXT_CUDA if device == "cuda" else PROCESS_CPU
     return Forecast(
         weights=parts[0],
@@ -95,17 +126,41 @@ def forecast(
         rollout=parts[2],
         update=parts[3],
         overhead=overhead,
-        checkpoint=4 * (ADAM_ARRAYS - 1) * trained,
+        checkpoint=4 * saved,
         conversation=longest,
     )
 
 
-def number_bytes(config: RunConfig, base: str, device: str) -> int:
+def _presumed_seat(config: RunConfig, first: str) -> Seat:
+    """A verifier nothing is known of but what the config says."""
+    name = config.verifier.base or first
+    policy = PolicyConfig(rank=config.verifier.fit.rank)
+    return Seat(name, config.bases[name], policy, config.verifier.fit.max_length, "")
+
+
+def _verifier_bytes(
+    config: RunConfig, seat: Seat, shape: ModelShape, device: str
+) -> tuple[int, int, int]:
+    """What a verifier adds to weights, adapters and rollout."""
+    number = number_bytes(seat.base, device)
+    shared = any(policy.base == seat.name for policy in config.resolved_policies().values())
+    four_bit = seat.base.quantize == "4bit"
+    arrays = (
+        ADAM_ARRAYS if config.verifier.refit_every else 2
+    )  # a gradient is kept for all of a base
+    tokens = max(config.ppo.micro_tokens, min(seat.max_length, shape.context))
+    return (
+        0 if shared else weight_bytes(shape, number, four_bit),
+        4 * arrays * adapter_weights(seat.policy, shape),
+        tokens * number * layer_width(shape),
+    )
+
+
+def number_bytes(base: BaseModelConfig, device: str) -> int:
     """s: 2 for bf16 and 4-bit bases, 4 for fp32; "auto" is bf16 on CUDA."""
-    dtype = config.bases[base].dtype
-    if dtype == "auto":
+    if base.dtype == "auto":
         return 2 if device == "cuda" else 4
-    return 2 if dtype == "bfloat16" else 4
+    return 2 if base.dtype == "bfloat16" else 4
 
 
 def weight_bytes(shape: ModelShape, number: int, four_bit: bool) -> int:
@@ -157,6 +212,11 @@ def cache_bytes(
     return 2 * min(half, total_memory // CACHE_SHARE)
 
 
+def layer_width(shape: ModelShape) -> int:
+    """Numbers that one token has in one layer."""
+    return 4 * shape.hidden + 2 * shape.query + 2 * shape.key_value + 4 * shape.mlp
+
+
 def update_bytes(
     shape: ModelShape, tokens: int, rank: int, number: int, recompute: bool = False
 ) -> int:
@@ -168,8 +228,7 @@ def update_bytes(
     layer keeps its input, s·H, and one layer at a time is whole.  Logits: 4 copies of 4·V bytes
     for the tokens of one piece.
     """
-    wide = 4 * shape.hidden + 2 * shape.query + 2 * shape.key_value + 4 * shape.mlp
-    layer = number * wide + 4 * rank * len(shape.linears)
+    layer = number * layer_width(shape) + 4 * rank * len(shape.linears)
     if number == 2:
         layer += 4 * shape.hidden
     kept = shape.layers * number * shape.hidden + layer if recompute else shape.layers * layer
