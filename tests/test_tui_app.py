@@ -188,3 +188,14 @@ async def test_a_tiny_terminal_does_no_harm(tmp_path: Path) -> None:
                 await pilot.resize_terminal(*size)
                 await pilot.pause(0.1)
             await until(pilot, lambda: shown(app, "demo · finished · step 6/6"))
+
+
+async def test_a_message_covers_neither_the_status_line_nor_the_keys(tmp_path: Path) -> None:
+    run = demo_run(tmp_path)
+    async with run_app(Options(tmp_path, run), size=(80, 24)) as (app, pilot):
+        app.notify("a message", timeout=60)
+        await until(pilot, lambda: shown(app, "a message"))
+        status, keys = screen_text(app).splitlines()[-2:]
+        assert "demo · finished · step 6/6 · last event" in status
+        assert "? Help  q Detach" in keys
+        assert "a message" in screen_text(app).splitlines()[-3]
