@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 import unicodedata
 from pathlib import Path
 
@@ -99,6 +100,26 @@ def test_stored_messages_are_kept_exactly_and_every_command_shows_them_harmlessl
         assert f"begin{n}" in shown
     assert main(["runs", "show", "odd", "--root", str(tmp_path), "--debate", "last", "--json"]) == 0
     assert capsys.readouterr().out.isascii()
+
+
+def test_ten_megabytes_of_every_kind_in_one_message_are_kept_and_shown_in_bounded_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    piece = "".join(ESCAPES) + " word "
+    text = piece * (10_000_000 // len(piece.encode("utf-8", "surrogatepass"))) + "the end"
+    run, held = new_run(tmp_path, "long"), discussion(0, ((True,),), text)
+    started = time.process_time()
+    with StoreWriter(run) as writer:
+        (key,) = writer.write_step(1, [Paid(held)], {})
+    with StoreReader(run) as reader:
+        assert reader.discussion(key).discussion == held
+        export_discussions(reader, tmp_path / "out.jsonl", "jsonl")
+    assert main(["runs", "show", "long", "--root", str(tmp_path), "--debate", str(key)]) == 0
+    spent = time.process_time() - started
+    shown = capsys.readouterr().out
+    assert harmless(shown)
+    assert "the end" in shown
+    assert spent < 100  # measured below 9 s on a two-core machine
 
 
 @pytest.mark.parametrize(

@@ -226,3 +226,50 @@ def test_a_run_stops_after_so_many_bad_steps_saved_as_before_them(
     more = {**changes, "train": {"steps": 5}}
     train(small(**more), run, Silent(), resume=True)
     assert state_bytes(run.final)
+
+
+def spoil_steps(monkeypatch: pytest.MonkeyPatch, bad: set[int]) -> list[int]:
+    """Updates of these steps (0-based) meet a reward that is NaN; all steps that were tried."""
+    honest, calls = Updater.update, []
+
+    def update(self: Updater, rows: Any, step: int) -> Any:
+        calls.append(step)
+        if step in bad:
+            rows[0].spans[-1] = replace(rows[0].spans[-1], reward=math.nan)
+        return honest(self, rows, step)
+
+    monkeypatch.setattr(Updater, "update", update)
+    return calls
+
+
+def few(steps: int) -> dict[str, Any]:
+    return {
+        "train": {"steps": steps, "problems_per_step": 2},
+        "ppo": {"max_bad_steps": 2},
+        "checkpoint": {"every": 0},
+        "eval": {"questions": 0},
+    }
+
+
+def test_a_good_step_between_bad_ones_starts_the_count_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = spoil_steps(monkeypatch, {0, 2, 4})
+    run = new_run(tmp_path, small(**few(5)))
+    train(small(**few(5)), run, Silent())
+    assert calls == [0, 1, 2, 3, 4]
+    with StoreReader(run) as reader:
+        assert reader.status().state == "finished"
+        bad = [event.step for event in reader.events_since() if event.kind == "not finite"]
+    assert bad == [1, 3, 5]
+
+
+def test_bad_steps_in_a_row_are_counted_over_a_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = spoil_steps(monkeypatch, {1, 2})
+    run = new_run(tmp_path, small(**few(2)))
+    train(small(**few(2)), run, Silent())
+    with pytest.raises(TrainingError, match="2 steps in a row"):
+        train(small(**few(5)), run, Silent(), resume=True)
+    assert calls == [0, 1, 2]
