@@ -17,9 +17,9 @@ import numpy as np
 import torch
 
 from maporl_core.assembly import Assembly
-from maporl_core.config import RunConfig
+from maporl_core.config import RunConfig, VerifierConfig
 from maporl_core.config_load import load_config
-from maporl_core.errors import StoreError, TrainingError
+from maporl_core.errors import ConfigError, StoreError, TrainingError
 from maporl_core.plain_text import one_line
 from maporl_core.policy import Policy
 from maporl_core.progress import Progress
@@ -30,6 +30,7 @@ from maporl_core.store.records import DiscussionFilter
 from maporl_core.store.writer import StoreWriter
 from maporl_core.verifier import LearnedVerifier, placing
 from maporl_core.verifier.calibration import fit_temperature, log_loss
+from maporl_core.verifier.cards import FITTED_ANEW
 from maporl_core.verifier.data import Answer, Example, Selection, select
 from maporl_core.verifier.fit import FitSettings, Rows, fit
 from maporl_core.verifier.head import all_logits, encode
@@ -47,14 +48,33 @@ Say = Callable[[str, str, str, int | None], None]
 def kept_verifier(run: RunDir | None, config: RunConfig) -> Path | None:
     """The run's own copy, for whoever asks its agents; None where ``config`` names another one.
 
-    Raises StoreError when the copy is gone or is not the one that the run began with.
+    Raises StoreError when the copy is gone or is not the one that the run began with, ConfigError
+    where ``config`` wants a verifier that was refitted and the run has no such one.
     """
     if run is None or not config.verifier.on_model:
         return None
-    if load_config(run.config).verifier.path != config.verifier.path:
+    stored = load_config(run.config).verifier
+    _check_refits(stored, config.verifier)
+    if stored.path != config.verifier.path:
         return None
     begun_with = _begun_with(run)
     return None if begun_with is None else _unchanged(run, begun_with)
+
+
+def _check_refits(stored: VerifierConfig, wanted: VerifierConfig) -> None:
+    """``refit_every`` says whose weights score: the run's last fit, or (0) those it began with."""
+    if wanted.refit_every == 0:
+        return
+    if stored.path != wanted.path or not stored.on_model:
+        raise ConfigError(
+            "verifier.refit_every: the run fitted no such verifier anew; to score with another one "
+            "than the run's, set verifier.refit_every=0 too"
+        )
+    if stored.refit_every != wanted.refit_every:
+        raise ConfigError(
+            "verifier.refit_every: only training fits a verifier; leave it out to score as the run "
+            f"did ({stored.refit_every}), or set it to 0 for the verifier that the run began with"
+        )
 
 
 def _begun_with(run: RunDir) -> str | None:
@@ -176,7 +196,7 @@ class VerifierKeeper:
             f"{before:.3f} -> {after:.3f}"
         )
         if after < before:
-            self.say("info", "verifier", f"step {step}: fitted anew {story}", step)
+            self.say("info", "verifier", f"step {step}: {FITTED_ANEW} {story}", step)
         else:
             _put_back(policy, kept)
             self.say(

@@ -17,6 +17,8 @@ from maporl_core.verifier.data import SPLITS, Counts, Example, Selection, diffic
 
 DATA_KIND = "verifier data"
 VERSION = 1
+FITTED_ANEW = "fitted anew"
+"""How a run's log says that a fit on its own messages was kept."""
 
 STAGES: tuple[tuple[str, str], ...] = (
     ("questions", "questions asked"),
