@@ -26,6 +26,8 @@ SPLITS = ("train", "eval", "all")
 DISCUSSION_FORMATS = ("jsonl", "parquet")
 METRIC_FORMATS = ("csv", "jsonl", *SINKS)
 _POLICIES = "policies"
+_VERIFIER = "(verifier)"
+"""Folder of a refitted verifier's weights in a checkpoint, ``verifier.learned.POLICY``."""
 
 
 def export(
@@ -83,7 +85,10 @@ def _metrics(reader: StoreReader, kind: str, out: Path | None) -> dict[str, Any]
 
 
 def _adapters(run: RunDir, out: Path) -> dict[str, Any]:
-    """Copy the newest whole adapters, of ``final/`` or of a checkpoint."""
+    """Copy the newest whole adapters, of ``final/`` or of a checkpoint.
+
+    A verifier that the run has fitted anew becomes a folder that scores by itself.
+    """
     found = newest_adapters(run)
     if found is None:
         raise StoreError(f"run {run.name!r} has no trained adapters yet")
@@ -91,9 +96,37 @@ def _adapters(run: RunDir, out: Path) -> dict[str, Any]:
     if out.exists():
         raise ConfigError(f"{one_line(out)} exists; name another folder with --out")
     with store_errors("write", out):
-        shutil.copytree(source, out)
-    count = sum(1 for path in out.iterdir() if path.is_dir())
-    return {"count": count, "unit": "adapters", "to": str(out)}
+        shutil.copytree(source, out, ignore=shutil.ignore_patterns(_VERIFIER))
+    names = {path.name.lower() for path in out.iterdir() if path.is_dir()}
+    written = {"count": len(names), "unit": "adapters", "to": str(out)}
+    if not (source / _VERIFIER).is_dir():
+        return written
+    from maporl_core.verifier.refitted import write_refitted
+
+    free = (f"verifier-{number}" for number in range(2, len(names) + 3))
+    folder = out / next(name for name in ("verifier", *free) if name not in names)
+    fits = _fits(run, found.step)
+    write_refitted(run.verifier, source / _VERIFIER, folder, run.name, found.step, fits)
+    return {**written, "unit": f"adapters and {folder.name}", "verifier": str(folder)}
+
+
+def _fits(run: RunDir, last: int) -> list[int]:
+    """Steps, to the ``last`` one, at which the run fitted its verifier anew."""
+    from maporl_core.verifier.cards import FITTED_ANEW
+
+    steps, cursor = set(), 0
+    with StoreReader(run) as reader:
+        while events := reader.events_since(cursor):
+            cursor = events[-1].id
+            steps |= {
+                event.step
+                for event in events
+                if event.kind == "verifier"
+                and event.step is not None
+                and event.step <= last
+                and event.text.startswith(f"step {event.step}: {FITTED_ANEW} ")
+            }
+    return sorted(steps)
 
 
 def _suffix(out: Path | None, formats: tuple[str, ...]) -> str | None:

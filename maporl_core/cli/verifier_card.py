@@ -43,6 +43,7 @@ def show_command(
     with StageBar(err_console()) as bar:
         bar.stage("loading libraries")
         from maporl_core.verifier.figures import results_of
+        from maporl_core.verifier.pages import refit_words
         from maporl_core.verifier.placing import BUILT_IN
         from maporl_core.verifier.saved import read_card, saved_of
 
@@ -60,6 +61,9 @@ def show_command(
             f"temperature {saved.temperature:.3g}, at most {saved.max_length} tokens"
         )
     )
+    refits = refit_words(card)
+    if refits is not None:
+        console.print(plain(refits, "yellow"))
     print_results(console, results)
 
 

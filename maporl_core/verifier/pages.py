@@ -48,7 +48,9 @@ def result_rows(results: Mapping[str, Any]) -> list[tuple[str, object, object]]:
 
 def verifier_page(card: Mapping[str, Any]) -> str:
     """The card for people."""
-    test, settings, history = card["results"]["test"], card["settings"], card["history"]
+    results = card.get("results") or card["results_before_refit"]
+    test, settings, history = results["test"], card["settings"], card["history"]
+    refits = refit_words(card)
     low, high = test["auroc_within_questions_interval"]
     interval = "" if low is None else f" (95% interval {low:.3f} to {high:.3f})"
     lines = [
@@ -62,6 +64,7 @@ def verifier_page(card: Mapping[str, Any]) -> str:
         f"answers at a rate of {settings['lr']:g}; the weights are those of step "
         f"{history['best_step']}, where held-out questions were scored best.",
         "",
+        *([refits, ""] if refits else []),
         "## On questions not trained on",
         "",
         "The validation questions ended training and set the temperature; the test questions did "
@@ -69,7 +72,7 @@ def verifier_page(card: Mapping[str, Any]) -> str:
         f"{test['questions_with_both']} test questions that have both right and wrong answers"
         f"{interval}.",
         "",
-        *table(("figure", "validation", "test"), result_rows(card["results"])),
+        *table(("figure", "validation", "test"), result_rows(results)),
         "## Reliability on the test questions",
         "",
         *table(
@@ -98,6 +101,17 @@ def verifier_page(card: Mapping[str, Any]) -> str:
         "The data's own counts are under `data` in card.json.",
     ]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def refit_words(card: Mapping[str, Any]) -> str | None:
+    """What a run made of it, if one has fitted it anew."""
+    found = card.get("refitted")
+    if not isinstance(found, Mapping):
+        return None
+    return (
+        f"Fitted anew by run {one_line(found.get('run'), 80)} on its own messages, at steps "
+        f"{one_line(str(found.get('fits')).strip('[]'), 200)}; the figures are of before."
+    )
 
 
 def draw_reliability(test: Mapping[str, Any], path: Path) -> None:
