@@ -38,7 +38,7 @@ async def draw(run: Path, out: Path, theme: str = "dusk") -> None:
         await pilot.pause(3.0)
         for name, (screen, keys) in SHOTS.items():
             app.show_screen(screen)
-            await pilot.pause(4.0)
+            await pilot.pause(12.0 if screen == "launch" else 4.0)  # it asks the doctor
             for key in keys:
                 await pilot.press(key)
                 await pilot.pause(2.0)
