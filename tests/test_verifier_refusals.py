@@ -68,6 +68,7 @@ def refused(capsys: pytest.CaptureFixture[str], code: int, said: str, *words: ob
         (b"", 3, "holds no usable rows"),
         (b'{"q": "a", "a": "1"}\n', 3, "line 1: has no 'question'; it has 'q', 'a'"),
         (b'{"question": "\xff", "answer": "1"}\n', 3, "line 1: is not UTF-8 text"),
+        (row().encode(), 3, "or use the same ones for both with --set task.eval_split=train"),
         (
             row(answer="777").encode() * 2,
             3,

@@ -62,7 +62,14 @@ def unknown_split(task: str, split: str, known: Iterable[str]) -> DataError:
     names = list(known)
     near = get_close_matches(split, names, n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
-    return DataError(f"task {task} has no split {split!r}{hint}; it has {', '.join(names)}")
+    advice = ""
+    if {split, *names} == {"train", "test"}:  # all questions of a single set fell to one side
+        key = "eval_split" if split == "test" else "train_split"
+        advice = (
+            f": add questions, change task.holdout, or use the same ones for both with "
+            f"--set task.{key}={names[0]}"
+        )
+    return DataError(f"task {task} has no split {split!r}{hint}; it has {', '.join(names)}{advice}")
 
 
 def limited(
