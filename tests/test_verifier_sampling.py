@@ -52,6 +52,15 @@ def grouped(folder: Path) -> list[list[Answer]]:
     return list(found.values())
 
 
+def content(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder with its bytes."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
 def texts(answers: list[list[Answer]], *places: int) -> list[str]:
     return [own[place].text for own in answers for place in places]
 
@@ -162,3 +171,38 @@ def test_the_command_takes_a_run_and_a_checkpoint_of_it(run: RunDir, tmp_path: P
     assert grouped(tmp_path / "a") == grouped(tmp_path / "b")
     page = (tmp_path / "a" / files.CARD_PAGE).read_text(encoding="utf-8")
     assert "(trained for 4 steps)" in page
+
+
+def test_a_folder_grows_by_more_questions_to_what_they_give_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("maporl_core.verifier_data.PART_ANSWERS", 16)  # four questions a part
+    words = ["verifier", "data", "pocket", "--samples", "4", "--set", "task.options.lean=0.9"]
+
+    def ask(questions: int, folder: str) -> int:
+        return main([*words, "-n", str(questions), "--out", str(tmp_path / folder)])
+
+    assert ask(10, "grown") == 0
+    first = (tmp_path / "grown" / "parts" / "part-000000.parquet").stat()
+    assert ask(27, "grown") == 0
+    assert ask(27, "whole") == 0
+    grown, whole = (content(tmp_path / name) for name in ("grown", "whole"))
+    assert grown == whole
+    kept = (tmp_path / "grown" / "parts" / "part-000000.parquet").stat()
+    assert (kept.st_ino, kept.st_mtime_ns) == (first.st_ino, first.st_mtime_ns)
+    capsys.readouterr()
+    assert ask(9, "grown") == 2
+    assert "sampling.questions: 27 then, 9 now" in capsys.readouterr().err
+    assert content(tmp_path / "grown") == whole
+
+
+def test_more_questions_with_another_setting_change_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["verifier", "data", "pocket", "--samples", "4", "--out", str(tmp_path / "out")]
+    words += ["--set", "task.options.lean=0.9"]
+    assert main([*words, "-n", "8"]) == 0
+    before = content(tmp_path / "out")
+    assert main([*words, "-n", "9", "--temperature", "2"]) == 2
+    assert "only --questions may grow" in capsys.readouterr().err
+    assert content(tmp_path / "out") == before

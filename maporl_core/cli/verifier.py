@@ -137,7 +137,7 @@ def data_command(
 ) -> None:
     """Sample answers, label them by the task's rule, balance them per question.
 
-    The same command goes on where it was stopped.
+    The same command goes on where it was stopped; with a larger --questions a folder grows.
     """
     config, run, state = _who(answering, root, overrides or ())
     with _termination_interrupts(), StageBar(err_console()) as bar:
