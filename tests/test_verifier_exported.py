@@ -101,6 +101,22 @@ def test_an_agents_policy_of_that_name_keeps_it(refitted: RunDir, tmp_path: Path
     assert (tmp_path / "out" / "Verifier" / ADAPTER_FILE).is_file()
 
 
+@pytest.mark.parametrize(
+    ("whose", "said"),
+    [
+        (["--both"], "scored by the run's verifier as of step 3"),
+        (["--base"], "scored by the verifier that the run began with"),
+        (["--both", "--set", "verifier.refit_every=0"], None),
+    ],
+)
+def test_a_debate_says_which_verifier_scored(
+    whose: list[str], said: str | None, refitted: RunDir, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["debate", "--run", str(refitted.path), *whose]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("scored by")]
+    assert lines == ([said] if said else [])
+
+
 def test_a_card_without_figures_is_exported_without_a_page(
     refitted: RunDir, tmp_path: Path
 ) -> None:

@@ -33,6 +33,7 @@ from maporl_core.cli.shared import (
     stored_config,
 )
 from maporl_core.cli.terminal import err_console, out_console, plain, print_json
+from maporl_core.config import RunConfig
 from maporl_core.config_load import load_config, override_config
 from maporl_core.errors import ConfigError
 from maporl_core.store.checkpoint import list_checkpoints
@@ -103,10 +104,11 @@ def debate_command(
         from maporl_core.verifier_run import kept_verifier
 
         assembly = assemble(config, bar, kept_verifier(found, config))
+        step = 0
         if "trained" in states and found is not None:
             from maporl_core.run_state import load_policy_state
 
-            load_policy_state(found, assembly.policies, checkpoint)
+            step = load_policy_state(found, assembly.policies, checkpoint)
         bar.pause()
         problem = _problem(assembly, question, gold, number)
         debates = _hold(
@@ -117,8 +119,20 @@ def debate_command(
             given(seed, config.seed),
             quiet=json,
         )
+    scorer = _scorer(config, step) if found is not None else None
     if json:
-        print_json(_as_json(found, problem, debates))
+        print_json({**_as_json(found, problem, debates), "verifier": scorer})
+    elif scorer is not None:
+        out_console().print(plain(f"scored by {scorer}", "dim"))
+
+
+def _scorer(config: RunConfig, step: int) -> str | None:
+    """Which weights of a verifier that is refitted gave the scores, of every side alike."""
+    if not config.verifier.refit_every:
+        return None
+    return (
+        f"the run's verifier as of step {step}" if step else "the verifier that the run began with"
+    )
 
 
 def _whose(root: Path, run: str | None, base: bool) -> tuple[RunDir | None, str]:
