@@ -70,6 +70,11 @@ def _check_refits(stored: VerifierConfig, wanted: VerifierConfig) -> None:
             "verifier.refit_every: the run fitted no such verifier anew; to score with another one "
             "than the run's, set verifier.refit_every=0 too"
         )
+    if stored.refit_every == 0:
+        raise ConfigError(
+            "verifier.refit_every: only training fits a verifier, and this run never did; leave it "
+            "out"
+        )
     if stored.refit_every != wanted.refit_every:
         raise ConfigError(
             "verifier.refit_every: only training fits a verifier; leave it out to score as the run "

@@ -67,6 +67,18 @@ def no_head(folder: Path) -> None:
     save_file({"weight": torch.zeros(2, 3)}, folder / VALUE_FILE)
 
 
+def without(part: str) -> Damage:
+    """Takes the weights out whose name holds ``part``."""
+
+    def change(folder: Path) -> None:
+        tensors = load_file(folder / ADAPTER_FILE)
+        assert any(part in name for name in tensors)
+        kept = {name: weight for name, weight in tensors.items() if part not in name}
+        save_file(kept, folder / ADAPTER_FILE)
+
+    return change
+
+
 DAMAGES: list[tuple[Damage, int, str]] = [
     (removed("card.json"), 3, "card.json: no such file"),
     (replaced("card.json", Path.mkdir), 3, "card.json: is a folder, not a file"),
@@ -87,6 +99,8 @@ DAMAGES: list[tuple[Damage, int, str]] = [
     (not_finite, 4, "NaN"),
     (no_head, 4, "is no score head"),
     (lambda folder: (folder / ADAPTER_FILE).write_bytes(b"x"), 4, "cannot be read"),
+    (without("layers.0.self_attn.q_proj.lora_B"), 4, "lora_A and lora_B of the same layers"),
+    (card(policy__target_modules=5), 3, "(policy.target_modules is none of what it may be)"),
 ]
 
 
@@ -111,6 +125,24 @@ def test_what_a_run_refuses_is_found_by_the_check_in_the_same_words(
     assert main(["run", *words, "--root", str(root)]) == code
     assert last_line(capsys) == line
     assert not root.exists() or list(root.iterdir()) == []
+
+
+def test_what_only_the_model_shows_is_said_of_the_place_that_was_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "mine"
+    shutil.copytree(BUILT_IN["pocket"], folder)
+    without("layers.1.mlp.up_proj")(folder)
+    words = ["pocket-verifier", "--set", f"verifier.path={folder}"]
+    assert main(["run", *words, "--root", str(tmp_path / "runs")]) == 4
+    line = last_line(capsys)
+    assert line.startswith(f"maporl: {folder}: the file lacks ")
+    shutil.rmtree(folder)
+    shutil.copytree(BUILT_IN["pocket"], folder)
+    card(base_hash="0" * 64)(folder)
+    assert main(["run", *words, "--root", str(tmp_path / "runs")]) == 4
+    assert f"{folder}: was fitted on pocket with other weights" in last_line(capsys)
+    assert list((tmp_path / "runs").iterdir()) == []
 
 
 def test_the_doctor_says_it_too_and_is_not_ready(

@@ -147,3 +147,10 @@ def test_only_the_runs_own_fits_can_be_asked_for(
     assert kept_verifier(refitted, began) == refitted.verifier
     other = override_config(refitting(3), ["verifier.path=other", "verifier.refit_every=0"])
     assert kept_verifier(refitted, other) is None
+
+
+def test_a_run_that_never_fitted_its_verifier_has_no_such_fits(tmp_path: Path) -> None:
+    wanted = refitting(3)
+    run = new_run(tmp_path, override_config(wanted, ["verifier.refit_every=0"]))
+    with pytest.raises(ConfigError, match="this run never did; leave it out"):
+        kept_verifier(run, wanted)

@@ -26,7 +26,7 @@ def verifier_seat(config: RunConfig) -> tuple[Seat | None, list[Finding]]:
 
     placed, width = check(config)
     base = placed.apart or config.bases[placed.base]
-    folder = one_line(placed.folder)
+    folder = one_line(config.verifier.path)
     fitted_on = one_line(placed.saved.base.model)
     findings = []
     try:
@@ -51,6 +51,6 @@ def verifier_seat(config: RunConfig) -> tuple[Seat | None, list[Finding]]:
         if placed.apart is not None
         else f"on base {placed.base} of the agents"
     )
-    words = f"{one_line(config.verifier.path)}, rank {placed.saved.policy.rank}, {where}"
+    words = f"{folder}, rank {placed.saved.policy.rank}, {where}"
     policy, length = placed.saved.policy, placed.saved.max_length
     return Seat(placed.base, base, policy, length, words), findings

@@ -133,7 +133,17 @@ def check_files(folder: Path, saved: Saved) -> int:
     """
     check_head(folder)
     check_rank(folder, saved)
-    for name, weight in read_tensors(folder / ADAPTER_FILE).items():
+    adapter = read_tensors(folder / ADAPTER_FILE)
+    halves = [
+        {name.removesuffix(end) for name in adapter if name.endswith(end)}
+        for end in (".lora_A.weight", ".lora_B.weight")
+    ]
+    if not adapter or halves[0] ^ halves[1] or len(adapter) != 2 * len(halves[0]):
+        raise ModelError(
+            f"{one_line(folder / ADAPTER_FILE)}: does not hold lora_A and lora_B of the same "
+            "layers and nothing else; fit the verifier again"
+        )
+    for name, weight in adapter.items():
         if name.endswith(".lora_A.weight") and weight.shape[:1] != (saved.policy.rank,):
             raise ModelError(
                 f"{one_line(folder)}: {one_line(name, 80)} has shape {list(weight.shape)}, of "
@@ -176,9 +186,11 @@ def _section(name: str, kind: type[_Section], values: dict[str, Any]) -> _Sectio
 
 def _first_fault(name: str, error: ValidationError) -> str:
     fault = error.errors(include_url=False)[0]
-    key = ".".join(map(str, (name, *fault["loc"][:2])))
+    key = ".".join(map(str, (name, *fault["loc"][:1])))
     if fault["type"] == "extra_forbidden":
         return f"{key} is no key of it"
+    if len(fault["loc"]) > 1:  # inside a value that may be of several kinds
+        return f"{key} is none of what it may be"
     return f"{key} {fault['msg'].removeprefix('Input ').removeprefix('Value error, ')}"
 
 
