@@ -22,7 +22,7 @@ _CONTROLS = re.compile(
     r"|(?<=\x9d)[^\x07\x1b\x80-\x9f]*+(?:\x07|\x1b\\|\x9c)"
     r"|(?<=[\x90\x98\x9e\x9f])[^\x1b\x80-\x9f]*+(?:\x1b\\|\x9c)"
     r"|(?<=\x9b)[0-?]*+[ -/]*+[@-~]"
-    r")?+"
+    r")?"
 )
 _LINE_ENDS = ("\r\n", "\u2028", "\u2029")
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
