@@ -363,7 +363,7 @@ async def test_hostile_names_and_texts_are_shown_as_written(tmp_path: Path) -> N
     async with run_app(options(run), SMALL) as (app, pilot):
         await ready(app, pilot)
         await pilot.pause()
-        assert shown(app, r"1 \[/red\]")
+        assert shown(app, r"1 \[/re…")
         assert shown(app, r"why \[/red\] got")
         assert "turn 2, [/red]:" in why_text(app)
         text = screen_text(app)

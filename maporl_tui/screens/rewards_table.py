@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from rich.cells import set_cell_size
+from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 
 from maporl_core.types import REWARD_PARTS
@@ -109,7 +109,10 @@ def cells(
     """One row.  ``style`` gives the style of a theme variable."""
     message, reward = paid.discussion.messages[turn][agent], paid.rewards_TA[turn][agent]
     first, second, *numbers = columns(wide)
-    name = set_cell_size(f"{turn + 1} {paid.name(agent)}", first.width - 1)
+    name, room = f"{turn + 1} {paid.name(agent)}", first.width - 1
+    if cell_len(name) > room:
+        name = set_cell_size(name, room - 1).rstrip() + "…"
+    name = set_cell_size(name, room)
     mark, verdict = _verdict(message.correct)
     score = "–" if message.score is None else f"{message.score:.{3 if wide else 2}f}"
     if other := second_mark(paid, turn, agent):
