@@ -206,3 +206,28 @@ def test_more_questions_with_another_setting_change_nothing(
     assert main([*words, "-n", "9", "--temperature", "2"]) == 2
     assert "only --questions may grow" in capsys.readouterr().err
     assert content(tmp_path / "out") == before
+
+
+def test_a_folder_that_could_not_grow_goes_on_with_either_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("maporl_core.verifier_data.PART_ANSWERS", 16)
+    words = ["verifier", "data", "pocket", "--samples", "4", "--set", "task.options.lean=0.9"]
+
+    def ask(questions: int, folder: str) -> int:
+        return main([*words, "-n", str(questions), "--out", str(tmp_path / folder)])
+
+    def full(*_: object) -> None:
+        raise StoreError("the disk is full")
+
+    assert ask(10, "grown") == ask(10, "small") == 0
+    with monkeypatch.context() as disk:
+        disk.setattr(files, "write_json", full)  # the new number cannot be written down
+        assert ask(27, "grown") == 5
+    fit = ["verifier", "fit", str(tmp_path / "grown"), "--out", str(tmp_path / "fitted")]
+    assert main(fit) == 3
+    assert "its sampling was stopped" in capsys.readouterr().err
+    assert ask(10, "grown") == 0
+    assert content(tmp_path / "grown") == content(tmp_path / "small")
+    assert ask(27, "grown") == ask(27, "whole") == 0
+    assert content(tmp_path / "grown") == content(tmp_path / "whole")
