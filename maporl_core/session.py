@@ -35,7 +35,7 @@ PAUSE_POLL = 0.2
 
 
 class Abandoned(Exception):
-    """The rollout under way was given up because the run was asked to stop."""
+    """The rollout or evaluation under way was given up: the run was asked to stop."""
 
 
 class Session:
@@ -218,8 +218,12 @@ class Session:
                 for e in reader.evaluations()
             )
 
-    def _beat(self) -> None:
+    def _beat(self, step: int) -> None:
+        """In an evaluation after ``step`` steps: it may be long, so a stop request ends it too."""
         self._lock.beat()
+        for request in self.store.poll_requests():
+            if request.command == "stop":
+                self._answer(request, step, paused=False)
         self.give_way()
 
     def evaluate(self, label: str, policy_state: str, *, step: int) -> EvalSummary | None:
@@ -236,19 +240,14 @@ class Session:
             temperature=self.config.eval.temperature,
             seed=self.config.seed,
             progress=self.progress,
-            heartbeat=self._beat,
+            heartbeat=lambda: self._beat(step),
         )
         self.store.write_evaluation(step, summary, [Paid(d) for d in discussions])
         if ended := out_of_context(discussions, self.config.discussion.turns):
             self.say("warning", "context", f"evaluation {label}: {ended}", step)
         if step > 0:
-            self.store.write_metrics(
-                step,
-                {
-                    f"eval/accuracy/turn_{t + 1}": interval.mean
-                    for t, interval in enumerate(summary.accuracy_T)
-                },
-            )
+            means = {f"eval/accuracy/turn_{t}": i.mean for t, i in enumerate(summary.accuracy_T, 1)}
+            self.store.write_metrics(step, means)
         return summary
 
     def checkpoint(self, step: int, again: bool = False) -> None:

@@ -171,6 +171,29 @@ def test_a_run_interrupted_by_a_stop_request_resumes_exactly(tmp_path):
     assert rows_of(straight) == rows_of(cut)
 
 
+def test_a_stop_request_gives_an_evaluation_up_and_the_resumed_run_makes_up_for_it(tmp_path):
+    config = small(train={"steps": 2}, eval={"questions": 4})
+    straight, cut = new_run(tmp_path / "a", config), new_run(tmp_path / "b", config)
+    train(config, straight, Silent())
+
+    class StopInEvaluation(Silent):
+        def stage(self, name, total=None):
+            if name.startswith("evaluating before"):
+                RequestWriter(cut).add("stop")
+
+        def step_done(self, report):
+            raise AssertionError("a step was trained after the request")
+
+    with pytest.raises(Interrupted, match="a stop request after step 0"):
+        train(config, cut, StopInEvaluation())
+    with StoreReader(cut) as reader:
+        assert reader.evaluations() == ()
+        assert [r.result for r in reader.requests_since()] == ["stopping after step 0"]
+    train(config, cut, Silent(), resume=True)
+    assert state_bytes(straight.final) == state_bytes(cut.final)
+    assert rows_of(straight) == rows_of(cut)
+
+
 def test_rows_after_the_last_checkpoint_are_taken_back_on_resume(tmp_path):
     config = small(train={"steps": 3}, checkpoint={"every": 2, "keep": 10})
     run = new_run(tmp_path / "cut", config)
