@@ -28,6 +28,7 @@ from maporl_core.config_load import override_config, plain
 from maporl_core.config_verifier import VerifierFitConfig
 from maporl_core.discussion import Listeners
 from maporl_core.errors import DataError, Interrupted, ModelError
+from maporl_core.offline import offline
 from maporl_core.plain_text import one_line
 from maporl_core.policy import Policies
 from maporl_core.progress import Progress
@@ -91,7 +92,7 @@ def make_data(
     if run is not None:
         step = load_policy_state(run, assembly.policies, sampling.policy_state)
     settings = _settings(assembly, sampling, step)
-    with files.only_writer(folder):
+    with files.only_writer(folder), offline():  # all is loaded
         settings = begin(folder, settings, PART_ANSWERS)
         sampler = _Sampler(assembly, sampling, folder, settings["part_answers"], progress)
         try:

@@ -28,6 +28,7 @@ from maporl_core.config import BaseModelConfig, PolicyConfig
 from maporl_core.config_verifier import VerifierFitConfig
 from maporl_core.errors import ConfigError, DataError, MaporlError
 from maporl_core.models import load, resolve_device
+from maporl_core.offline import offline
 from maporl_core.policy import Base
 from maporl_core.progress import Progress
 from maporl_core.run_state import seed_random_states
@@ -99,34 +100,38 @@ def fit_verifier(
             "tokens with their question, and lose their beginning (--max-length)",
         )
     valid, _ = _rows(base, sides["valid"], settings.max_length)
-    history = fit(base, POLICY, train, valid, settings, progress)
-    progress.stage("measuring")
-    verifier = LearnedVerifier(
-        base, temperature=1.0, max_length=settings.max_length, micro_tokens=settings.micro_tokens
-    )
-    temperature = fit_temperature(_logits(verifier, sides["valid"]), valid.labels)
-    card: dict[str, Any] = {
-        "kind": CARD_KIND,
-        "version": 1,
-        "base": base_config.model_dump(mode="json"),
-        "base_hash": base.frozen_hash(),
-        "base_dtype": str(next(base.model.parameters()).dtype),
-        "policy": policy_config.model_dump(mode="json"),
-        "temperature": temperature,
-        "max_length": settings.max_length,
-        "settings": asdict(settings),
-        "history": asdict(history),
-        "rows_cut": cut,
-        "results": _results(verifier, sides, temperature),
-        "data": files.read_data_card(data),
-        "seconds": round(time.perf_counter() - started, 1),
-    }
-    progress.stage(f"saving {folder}")
-    with atomic_folder(folder) as building:
-        save_adapter(base.policies[POLICY], building)
-        files.write_json(building / files.CARD, card)
-        files.write_text(building / files.CARD_PAGE, verifier_page(card))
-        draw_reliability(card["results"]["test"], building / "reliability.png")
+    with offline():  # all is loaded
+        history = fit(base, POLICY, train, valid, settings, progress)
+        progress.stage("measuring")
+        verifier = LearnedVerifier(
+            base,
+            temperature=1.0,
+            max_length=settings.max_length,
+            micro_tokens=settings.micro_tokens,
+        )
+        temperature = fit_temperature(_logits(verifier, sides["valid"]), valid.labels)
+        card: dict[str, Any] = {
+            "kind": CARD_KIND,
+            "version": 1,
+            "base": base_config.model_dump(mode="json"),
+            "base_hash": base.frozen_hash(),
+            "base_dtype": str(next(base.model.parameters()).dtype),
+            "policy": policy_config.model_dump(mode="json"),
+            "temperature": temperature,
+            "max_length": settings.max_length,
+            "settings": asdict(settings),
+            "history": asdict(history),
+            "rows_cut": cut,
+            "results": _results(verifier, sides, temperature),
+            "data": files.read_data_card(data),
+            "seconds": round(time.perf_counter() - started, 1),
+        }
+        progress.stage(f"saving {folder}")
+        with atomic_folder(folder) as building:
+            save_adapter(base.policies[POLICY], building)
+            files.write_json(building / files.CARD, card)
+            files.write_text(building / files.CARD_PAGE, verifier_page(card))
+            draw_reliability(card["results"]["test"], building / "reliability.png")
     return card
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from maporl_core.errors import DataError, ModelError
+from maporl_core.offline import offline
 from maporl_core.plain_text import one_line
 from maporl_core.progress import Progress
 from maporl_core.tasks.rows import BadRow, Tally, read_rows, text_of
@@ -76,16 +77,17 @@ def score_file(
     if not rows:
         raise DataError(f"{one_line(file)}: holds no usable rows")
     loaded = load_verifier(verifier, progress, device=device, base=base)
-    progress.stage("scoring", len(rows))
-    for start in range(0, len(rows), _BATCH):
-        part = rows[start : start + _BATCH]
-        scores = loaded.probabilities([(r["question"], r["answer"]) for r in part])
-        if not all(map(math.isfinite, scores)):
-            raise ModelError(
-                f"{one_line(verifier)}: its scores are not finite; the training that made it broke "
-                "down, so fit it again at a lower rate"
-            )
-        for scored, score in zip(part, scores, strict=True):
-            scored["score"] = score
-        progress.advance(len(part))
+    with offline():  # all is loaded
+        progress.stage("scoring", len(rows))
+        for start in range(0, len(rows), _BATCH):
+            part = rows[start : start + _BATCH]
+            scores = loaded.probabilities([(r["question"], r["answer"]) for r in part])
+            if not all(map(math.isfinite, scores)):
+                raise ModelError(
+                    f"{one_line(verifier)}: its scores are not finite; the training that made it "
+                    "broke down, so fit it again at a lower rate"
+                )
+            for scored, score in zip(part, scores, strict=True):
+                scored["score"] = score
+            progress.advance(len(part))
     return ScoredFile(rows, dict(tally.counts))

@@ -14,6 +14,7 @@ from huggingface_hub import constants
 from small import small_llama, word_tokenizer
 
 from maporl_core.assembly import assemble
+from maporl_core.config import BaseModelConfig
 from maporl_core.config_load import dump_toml, load_config
 from maporl_core.debate import debate, question_of_ones_own
 from maporl_core.doctor.facts import hub
@@ -22,6 +23,11 @@ from maporl_core.offline import offline
 from maporl_core.progress import Silent
 from maporl_core.store.paths import RunDir
 from maporl_core.train import train
+from maporl_core.verifier.data import Selection
+from maporl_core.verifier.fit import FitSettings
+from maporl_core.verifier_data import Sampling, make_data
+from maporl_core.verifier_fit import fit_verifier
+from maporl_core.verifier_score import score_file
 
 # A process in which every way out is blocked and written down; HF_HUB_OFFLINE is not set.
 BLOCKED = """
@@ -167,6 +173,30 @@ def test_the_hub_is_shut_off_while_agents_speak_in_evaluations_and_debates(tmp_p
     )
     assert set(spoken) == {(True, True, "1", "1")}
     assert switches() == (False, False, None, None)
+
+
+@pytest.mark.usefixtures("online")
+def test_the_hub_is_shut_off_while_a_verifier_is_made_and_scores(tmp_path: Path) -> None:
+    config, data, fitted = load_config("pocket"), tmp_path / "data", tmp_path / "fitted"
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text('{"question": "3: 1 + 2", "answer": "1 + 2 = 3"}')
+    settings = FitSettings(epochs=1, rank=2)
+
+    def sample(watcher: Watcher) -> None:
+        make_data(config, Sampling("train", 60, 4, 1.0), Selection(), data, watcher)
+
+    def fit(watcher: Watcher) -> None:
+        fit_verifier(data, BaseModelConfig(model="pocket"), settings, fitted, watcher, "cpu")
+
+    def score(watcher: Watcher) -> None:
+        score_file(str(answers), fitted, watcher)
+
+    for work in (sample, fit, score):
+        watcher = Watcher()
+        work(watcher)
+        assert set(watcher.loading) == {(False, False, None, None)}, work
+        assert set(watcher.speaking) == {(True, True, "1", "1")}, work
+        assert switches() == (False, False, None, None), work
 
 
 def test_what_was_offline_before_stays_so_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
