@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from maporl_core.cli.main import main
+from maporl_core.verifier.placing import BUILT_IN
 
 QUESTION = "Mia has 12 pens, gets 7 or 9 and loses 4. How many?"
 
@@ -36,6 +37,18 @@ def test_sample_fit_and_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert all(0.0 <= row["score"] <= 1.0 for row in found)
     assert main([*score, "--out", str(out)]) == 0
     assert [json.loads(line) for line in out.read_text().splitlines()] == found
+
+
+def test_the_built_in_verifier_scores_by_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = tmp_path / "a.jsonl"
+    asked.write_text('{"question": "There are 3 eggs. Max buys 2. How many?", "answer": ""}\n')
+    words = ["verifier", "score", str(asked), "--json", "--verifier"]
+    assert main([*words, "pocket"]) == 0
+    by_name = json.loads(capsys.readouterr().out)["rows"]
+    assert main([*words, str(BUILT_IN["pocket"])]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == by_name
 
 
 @pytest.mark.parametrize(

@@ -243,7 +243,10 @@ def score_command(
         ),
     ],
     verifier: Annotated[
-        Path, typer.Option("--verifier", metavar="FOLDER", help="Of: maporl verifier fit.")
+        str,
+        typer.Option(
+            "--verifier", metavar="FOLDER", help="Of: maporl verifier fit; pocket: built in."
+        ),
     ],
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write rows with scores there.")
@@ -266,12 +269,14 @@ def score_command(
     with _termination_interrupts(), StageBar(err_console()) as bar:
         bar.stage("loading libraries")
         from maporl_core.verifier.files import check_writable, write_text
+        from maporl_core.verifier.placing import BUILT_IN
         from maporl_core.verifier_score import score_file
 
         if out is not None:
             check_writable(out)
+        place = BUILT_IN.get(verifier) or Path(verifier)
         scored = score_file(
-            file, verifier, bar, (question_key, answer_key), skip_bad_rows, device, base
+            file, place, bar, (question_key, answer_key), skip_bad_rows, device, base
         )
     if out is not None:
         write_text(out, "".join(json_text(row) + "\n" for row in scored.rows))
