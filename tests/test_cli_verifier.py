@@ -43,7 +43,9 @@ def test_the_built_in_verifier_scores_by_its_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = tmp_path / "a.jsonl"
-    asked.write_text('{"question": "There are 3 eggs. Max buys 2. How many?", "answer": "3 - 2 = 1"}\n')
+    asked.write_text(
+        '{"question": "There are 3 eggs. Max buys 2. How many?", "answer": "3 - 2 = 1"}\n'
+    )
     words = ["verifier", "score", str(asked), "--json", "--verifier"]
     assert main([*words, "pocket"]) == 0
     by_name = json.loads(capsys.readouterr().out)["rows"]
