@@ -42,7 +42,7 @@ from maporl_core.verifier.data import SPLITS, Example
 from maporl_core.verifier.fit import FitSettings, Rows, fit
 from maporl_core.verifier.head import encode
 from maporl_core.verifier.learned import POLICY, LearnedVerifier
-from maporl_core.verifier.pages import draw_reliability, verifier_page
+from maporl_core.verifier.pages import RESULTS, draw_reliability, verifier_page
 from maporl_core.verifier.saved import CARD_KIND, read_saved, verifier_on
 
 
@@ -110,28 +110,29 @@ def fit_verifier(
             micro_tokens=settings.micro_tokens,
         )
         temperature = fit_temperature(_logits(verifier, sides["valid"]), valid.labels)
-        card: dict[str, Any] = {
-            "kind": CARD_KIND,
-            "version": 1,
-            "base": base_config.model_dump(mode="json"),
-            "base_hash": base.frozen_hash(),
-            "base_dtype": str(next(base.model.parameters()).dtype),
-            "policy": policy_config.model_dump(mode="json"),
-            "temperature": temperature,
-            "max_length": settings.max_length,
-            "settings": asdict(settings),
-            "history": asdict(history),
-            "rows_cut": cut,
-            "results": _results(verifier, sides, temperature),
-            "data": files.read_data_card(data),
-            "seconds": round(time.perf_counter() - started, 1),
-        }
-        progress.stage(f"saving {folder}")
-        with atomic_folder(folder) as building:
-            save_adapter(base.policies[POLICY], building)
-            files.write_json(building / files.CARD, card)
-            files.write_text(building / files.CARD_PAGE, verifier_page(card))
-            draw_reliability(card["results"]["test"], building / "reliability.png")
+        results = _results(verifier, sides, temperature)
+    card: dict[str, Any] = {
+        "kind": CARD_KIND,
+        "version": 1,
+        "base": base_config.model_dump(mode="json"),
+        "base_hash": base.frozen_hash(),
+        "base_dtype": str(next(base.model.parameters()).dtype),
+        "policy": policy_config.model_dump(mode="json"),
+        "temperature": temperature,
+        "max_length": settings.max_length,
+        "settings": asdict(settings),
+        "history": asdict(history),
+        "rows_cut": cut,
+        RESULTS: results,
+        "data": files.read_data_card(data),
+        "seconds": round(time.perf_counter() - started, 1),
+    }
+    progress.stage(f"saving {folder}")
+    with atomic_folder(folder) as building:
+        save_adapter(base.policies[POLICY], building)
+        files.write_json(building / files.CARD, card)
+        files.write_text(building / files.CARD_PAGE, verifier_page(card))
+        draw_reliability(results["test"], building / "reliability.png")
     return card
 
 

@@ -14,6 +14,7 @@ import torch
 from small import config, discussions, policies, rewards
 from test_train import Probe, new_run, small, state_bytes
 
+from maporl_core.config import RunConfig
 from maporl_core.errors import TrainingError
 from maporl_core.packing import pack
 from maporl_core.policy import Policies
@@ -22,11 +23,18 @@ from maporl_core.store.checkpoint import list_checkpoints
 from maporl_core.store.reader import StoreReader
 from maporl_core.store.state_files import save_state
 from maporl_core.train import train
-from maporl_core.types import RewardParts
+from maporl_core.types import Discussion, RewardParts
 from maporl_core.update import Updater
 
 Spoil = Callable[[Any, Any, Policies], None]
 ADA_LAST = (1, 2, 0)  # discussion, turn, agent
+
+
+def learners(**keys: Any) -> tuple[RunConfig, Policies, Updater, list[Discussion]]:
+    """Two agents that have moved away from their base, and what they said."""
+    run = config(agents=2, **keys)
+    made = policies(run, perturb=0.05)
+    return run, made, Updater(made, run), list(discussions(run))
 
 
 def reward(value: float) -> Spoil:
@@ -85,10 +93,7 @@ def gradient(value: float) -> Spoil:
 def test_nothing_is_applied_and_the_messages_are_named(
     spoil: Spoil, named: set[tuple[int, int, int]] | None, tmp_path: Path
 ) -> None:
-    run = config(agents=2, ppo={"epochs": 2, "minibatches": 2, "kl_target": 0.5})
-    made = policies(run, perturb=0.05)
-    updater = Updater(made, run)
-    held = list(discussions(run))
+    run, made, updater, held = learners(ppo={"epochs": 2, "minibatches": 2, "kl_target": 0.5})
     good = pack(held, rewards(held), run.agent_policies(), range(2))
     assert not updater.update(good, 0).bad
     paid = rewards(held)
@@ -110,10 +115,7 @@ def test_optimiser_steps_before_the_bad_one_of_an_update_are_undone_too(
     step: int, trained_before: bool, tmp_path: Path
 ) -> None:
     """Of two epochs of two minibatches only the ``step``-th has a gradient that is not finite."""
-    run = config(agents=2, ppo={"epochs": 2, "minibatches": 2, "kl_target": 0.5})
-    made = policies(run, perturb=0.05)
-    updater = Updater(made, run)
-    held = list(discussions(run))
+    run, made, updater, held = learners(ppo={"epochs": 2, "minibatches": 2, "kl_target": 0.5})
     rows = pack(held, rewards(held), run.agent_policies(), range(2))
     if trained_before:
         assert not updater.update(rows, 0).bad
@@ -129,14 +131,9 @@ def test_optimiser_steps_before_the_bad_one_of_an_update_are_undone_too(
 
 
 def test_a_base_that_was_updated_before_another_went_bad_is_undone_too(tmp_path: Path) -> None:
-    run = config(
-        agents=2,
-        bases={"one": {}, "two": {}},
-        policies={"Ada": {"base": "one"}, "Bo": {"base": "two"}},
+    run, made, updater, held = learners(
+        bases={"one": {}, "two": {}}, policies={"Ada": {"base": "one"}, "Bo": {"base": "two"}}
     )
-    made = policies(run, perturb=0.05)
-    updater = Updater(made, run)
-    held = list(discussions(run))
     rows = pack(held, rewards(held), run.agent_policies(), range(2))
     assert not updater.update(rows, 0).bad
     before = all_bytes(made, updater, tmp_path / "before")
@@ -180,10 +177,9 @@ def changed(before: list[bytes], after: list[bytes]) -> list[bool]:
 
 def all_bytes(made: Policies, updater: Updater, path: Path) -> list[bytes]:
     """Weights, and the optimisers as a checkpoint keeps them, byte for byte."""
-    weights = [w.detach().numpy().tobytes() for n in made.names() for w in made[n].parameters()]
     save_state(path, updater.state())
     files = [path.with_name(path.name + end) for end in (".json", ".safetensors")]
-    return weights + [file.read_bytes() for file in files]
+    return weight_bytes(made) + [file.read_bytes() for file in files]
 
 
 def test_a_run_stops_after_so_many_bad_steps_saved_as_before_them(

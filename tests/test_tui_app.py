@@ -6,11 +6,12 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from textual.pilot import Pilot
 from tui_samples import demo_run, own_settings, run_app, screen_text, shown, until
 
 from maporl_core.store.reader import RunStatus, StoreReader
 from maporl_core.store.writer import StoreWriter
-from maporl_tui.app import Options
+from maporl_tui.app import MaporlApp, Options
 from maporl_tui.asking import why_not
 from maporl_tui.keymap import SCREENS, known_ids
 from maporl_tui.screens.dialogs import Confirm, Keys
@@ -71,14 +72,18 @@ async def test_help_lists_every_binding_of_the_screen(tmp_path: Path) -> None:
         await until(pilot, lambda: not isinstance(app.screen, Keys))
 
 
+async def ask_for_a_pause(app: MaporlApp, pilot: Pilot[None]) -> None:
+    await pilot.press("P")
+    await until(pilot, lambda: isinstance(app.screen, Confirm))
+    await pilot.press("y")
+    await until(pilot, lambda: shown(app, "asked: pause"))
+
+
 async def test_a_pause_is_asked_for_written_and_its_answer_shown(tmp_path: Path) -> None:
     run = demo_run(tmp_path, state="running")
     with run.lock():
         async with run_app(Options(tmp_path, run, refresh=0.05)) as (app, pilot):
-            await pilot.press("P")
-            await until(pilot, lambda: isinstance(app.screen, Confirm))
-            await pilot.press("y")
-            await until(pilot, lambda: shown(app, "asked: pause"))
+            await ask_for_a_pause(app, pilot)
             with StoreWriter(run) as writer:
                 (request,) = writer.poll_requests()
                 assert request.command == "pause"
@@ -125,10 +130,7 @@ async def test_what_is_asked_for_already_is_not_asked_again(tmp_path: Path) -> N
     run = demo_run(tmp_path, state="running")
     with run.lock():
         async with run_app(Options(tmp_path, run, refresh=0.05)) as (app, pilot):
-            await pilot.press("P")
-            await until(pilot, lambda: isinstance(app.screen, Confirm))
-            await pilot.press("y")
-            await until(pilot, lambda: shown(app, "asked: pause"))
+            await ask_for_a_pause(app, pilot)
             await pilot.press("P")
             await until(pilot, lambda: shown(app, "pause is asked for already"))
             assert not isinstance(app.screen, Confirm)

@@ -269,15 +269,13 @@ def score_command(
     with _termination_interrupts(), StageBar(err_console()) as bar:
         bar.stage("loading libraries")
         from maporl_core.verifier.files import check_writable, write_text
-        from maporl_core.verifier.placing import BUILT_IN
+        from maporl_core.verifier.placing import named_folder
         from maporl_core.verifier_score import score_file
 
         if out is not None:
             check_writable(out)
-        place = BUILT_IN.get(verifier) or Path(verifier)
-        scored = score_file(
-            file, place, bar, (question_key, answer_key), skip_bad_rows, device, base
-        )
+        keys, folder = (question_key, answer_key), named_folder(verifier)
+        scored = score_file(file, folder, bar, keys, skip_bad_rows, device, base)
     if out is not None:
         write_text(out, "".join(json_text(row) + "\n" for row in scored.rows))
     if json:

@@ -8,7 +8,6 @@ diagram.  Neighbours: ``verifier`` prints the same after a fit, ``reliability`` 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -44,10 +43,10 @@ def show_command(
         bar.stage("loading libraries")
         from maporl_core.verifier.figures import results_of
         from maporl_core.verifier.pages import refit_words
-        from maporl_core.verifier.placing import BUILT_IN
+        from maporl_core.verifier.placing import named_folder
         from maporl_core.verifier.saved import read_card, saved_of
 
-        place = BUILT_IN.get(folder) or Path(folder)
+        place = named_folder(folder)
         card = read_card(place)
         saved = saved_of(card, place)
         results = results_of(card, place)

@@ -145,9 +145,7 @@ def _verifier_bytes(
     number = number_bytes(seat.base, device)
     shared = any(policy.base == seat.name for policy in config.resolved_policies().values())
     four_bit = seat.base.quantize == "4bit"
-    arrays = (
-        ADAM_ARRAYS if config.verifier.refit_every else 2
-    )  # a gradient is kept for all of a base
+    arrays = ADAM_ARRAYS if config.verifier.refit_every else 2  # 2: weights, and a base's gradient
     tokens = max(config.ppo.micro_tokens, min(seat.max_length, shape.context))
     return (
         0 if shared else weight_bytes(shape, number, four_bit),

@@ -15,11 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from maporl_core.errors import DataError
 from maporl_core.plain_text import one_line
 from maporl_core.verifier.calibration import Bin
-from maporl_core.verifier.pages import FIGURES
-
-RESULTS = "results"
-RESULTS_BEFORE = "results_before_refit"
-"""Where the card of a verifier that a run has fitted anew keeps the figures of the first fit."""
+from maporl_core.verifier.pages import FIGURES, RESULTS, RESULTS_BEFORE
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Whole = Annotated[int, Field(ge=0, lt=1 << 53)]

@@ -14,6 +14,11 @@ from maporl_core.plain_text import one_line
 from maporl_core.verifier.cards import table
 from maporl_core.verifier.files import write_whole
 
+RESULTS = "results"
+RESULTS_BEFORE = "results_before_refit"
+"""Where the card of a verifier that a run has fitted anew keeps the figures of the first fit."""
+REFITTED = "refitted"
+
 FIGURES: tuple[tuple[str, str], ...] = (
     ("questions", "questions"),
     ("answers", "answers"),
@@ -48,7 +53,7 @@ def result_rows(results: Mapping[str, Any]) -> list[tuple[str, object, object]]:
 
 def verifier_page(card: Mapping[str, Any]) -> str:
     """The card for people."""
-    results = card.get("results") or card["results_before_refit"]
+    results = card.get(RESULTS) or card[RESULTS_BEFORE]
     test, settings, history = results["test"], card["settings"], card["history"]
     refits = refit_words(card)
     low, high = test["auroc_within_questions_interval"]
@@ -105,7 +110,7 @@ def verifier_page(card: Mapping[str, Any]) -> str:
 
 def refit_words(card: Mapping[str, Any]) -> str | None:
     """What a run made of it, if one has fitted it anew."""
-    found = card.get("refitted")
+    found = card.get(REFITTED)
     if not isinstance(found, Mapping):
         return None
     return (

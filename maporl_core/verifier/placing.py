@@ -40,11 +40,16 @@ class Placed:
     apart: BaseModelConfig | None
 
 
+def named_folder(name: str) -> Path:
+    """The folder that a person means by ``name``: a built-in verifier's, or a path."""
+    return BUILT_IN.get(name) or user_path(name)
+
+
 def verifier_folder(config: RunConfig) -> Path:
     """The folder that ``verifier.path`` names.  Raises ConfigError when there is none."""
     named = config.verifier.path
     assert named is not None  # the config has checked
-    folder = BUILT_IN.get(named) or user_path(named)
+    folder = named_folder(named)
     if not is_folder(folder):
         raise ConfigError(
             f"verifier.path: no folder {one_line(named)}; make one with maporl verifier data and "

@@ -18,11 +18,9 @@ from maporl_core.adapter_files import ADAPTER_FILE, CONFIG_FILE, VALUE_FILE
 from maporl_core.errors import DataError
 from maporl_core.store.failures import store_errors
 from maporl_core.verifier import files
-from maporl_core.verifier.figures import RESULTS, RESULTS_BEFORE, results_of
-from maporl_core.verifier.pages import verifier_page
+from maporl_core.verifier.figures import results_of
+from maporl_core.verifier.pages import REFITTED, RESULTS, RESULTS_BEFORE, verifier_page
 from maporl_core.verifier.saved import check_files, read_card, saved_of
-
-REFITTED = "refitted"
 
 
 def write_refitted(

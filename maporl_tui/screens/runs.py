@@ -239,7 +239,9 @@ class RunsScreen(RunScreen):
         row = self.present
         if row is None:
             return
-        if self._marked.pop(row.name, row) is row:  # it was not marked
+        if row.name in self._marked:
+            del self._marked[row.name]
+        else:
             self._marked[row.name] = None
         self._show_rows()
         self._table.action_step(1)
