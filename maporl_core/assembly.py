@@ -18,13 +18,13 @@ from maporl_core.discussion import Bench, Listeners, Rules, Speaker, hold, openi
 from maporl_core.engine import make_engine
 from maporl_core.engine.base import Engine, Sampling
 from maporl_core.errors import DataError, MaporlError, ModelError
+from maporl_core.kit.progress import Progress
+from maporl_core.kit.user_paths import user_path
 from maporl_core.models import load, resolve_device
 from maporl_core.policy import Guest, LoadedModel, Policies
-from maporl_core.progress import Progress
 from maporl_core.tasks.base import Task
 from maporl_core.tasks.registry import make_task
 from maporl_core.types import Discussion, Problem
-from maporl_core.user_paths import user_path
 from maporl_core.verifier import TimedVerifier, Verifier, make_verifier
 from maporl_core.verifier.learned import POLICY
 from maporl_core.verifier.placing import Placed, place, verifier_folder

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from maporl_core.errors import ModelError
-from maporl_core.plain_text import one_line
+from maporl_core.kit.plain_text import one_line
 
 _SENTINEL = "\u2042maporl\u2042"
 _FIXED_DAY = (

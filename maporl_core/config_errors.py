@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from maporl_core.config_keys import Path, bound_text, dotted, suggestion, type_at
-from maporl_core.plain_text import one_line
+from maporl_core.kit.plain_text import one_line
 
 MAX_LINES = 5
 

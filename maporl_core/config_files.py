@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from maporl_core.errors import ConfigError
-from maporl_core.plain_text import one_line
-from maporl_core.user_paths import is_file, is_folder
+from maporl_core.kit.plain_text import one_line
+from maporl_core.kit.user_paths import is_file, is_folder
 
 _MAX_BYTES = 1 << 20  # no run description is longer than this; a mistaken path may be
 

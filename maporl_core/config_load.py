@@ -28,8 +28,8 @@ from maporl_core.config_errors import explain
 from maporl_core.config_files import read_toml_text
 from maporl_core.config_set import apply_override
 from maporl_core.errors import ConfigError
-from maporl_core.plain_text import one_line
-from maporl_core.user_paths import is_file, is_folder, user_path
+from maporl_core.kit.plain_text import one_line
+from maporl_core.kit.user_paths import is_file, is_folder, user_path
 
 DEFAULT_PRESET = "pocket"
 

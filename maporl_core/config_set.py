@@ -19,7 +19,7 @@ from typing import Any
 from maporl_core.config import RunConfig
 from maporl_core.config_keys import branches, dotted, is_table, suggestion, type_at
 from maporl_core.errors import ConfigError
-from maporl_core.plain_text import one_line
+from maporl_core.kit.plain_text import one_line
 
 _KEY_PART = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'[^']*'|[^."'=\s][^."'=]*)\s*""")
 _VALUE_PIECES = re.compile(

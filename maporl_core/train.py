@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 
 from maporl_core.assembly import Assembly, assemble
 from maporl_core.config import RunConfig
-from maporl_core.control import StopFlag
+from maporl_core.kit.offline import offline
+from maporl_core.kit.progress import KeptStage, Progress
+from maporl_core.kit.seeds import stable_seed
+from maporl_core.kit.signals import StopFlag
 from maporl_core.metrics import step_metrics
-from maporl_core.offline import offline
 from maporl_core.packing import pack
-from maporl_core.progress import KeptStage, Progress
 from maporl_core.rewards import count_shaping, reward_discussion, shaping_events
-from maporl_core.seeds import stable_seed
 from maporl_core.session import Abandoned, Session, open_session
 from maporl_core.step_report import memory_metrics, reward_metrics, speed_metrics
 from maporl_core.store.paths import RunDir

@@ -28,12 +28,12 @@ from maporl_core.config_load import override_config, plain
 from maporl_core.config_verifier import VerifierFitConfig
 from maporl_core.discussion import Listeners
 from maporl_core.errors import DataError, Interrupted, ModelError
-from maporl_core.offline import offline
-from maporl_core.plain_text import one_line
+from maporl_core.kit.offline import offline
+from maporl_core.kit.plain_text import one_line
+from maporl_core.kit.progress import Progress
+from maporl_core.kit.seeds import stable_seed
 from maporl_core.policy import Policies
-from maporl_core.progress import Progress
 from maporl_core.run_state import load_policy_state
-from maporl_core.seeds import stable_seed
 from maporl_core.store.failures import store_errors
 from maporl_core.store.paths import RunDir
 from maporl_core.types import Message, Problem

@@ -27,15 +27,15 @@ from maporl_core.adapter_files import save_adapter
 from maporl_core.config import BaseModelConfig, PolicyConfig
 from maporl_core.config_verifier import VerifierFitConfig
 from maporl_core.errors import ConfigError, DataError, MaporlError
+from maporl_core.kit.offline import offline
+from maporl_core.kit.progress import Progress
+from maporl_core.kit.seeds import stable_seed
+from maporl_core.kit.user_paths import exists, is_folder
 from maporl_core.models import load, resolve_device
-from maporl_core.offline import offline
 from maporl_core.policy import Base
-from maporl_core.progress import Progress
 from maporl_core.run_state import seed_random_states
-from maporl_core.seeds import stable_seed
 from maporl_core.store.checkpoint import atomic_folder
 from maporl_core.store.failures import store_errors
-from maporl_core.user_paths import exists, is_folder
 from maporl_core.verifier import files, report
 from maporl_core.verifier.calibration import fit_temperature
 from maporl_core.verifier.data import SPLITS, Example

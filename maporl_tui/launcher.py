@@ -21,7 +21,7 @@ from pathlib import Path
 
 from maporl_core.config_load import load_config
 from maporl_core.errors import ConfigError, MaporlError, StoreError
-from maporl_core.plain_text import one_line
+from maporl_core.kit.plain_text import one_line
 from maporl_core.store.reader import RunDir, StoreReader
 
 LOG_NAME = "output.txt"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from maporl_core.plain_text import one_line, printable
+from maporl_core.kit.plain_text import one_line, printable
 
 __all__ = ["age", "amount", "one_line", "percent", "safe", "signed", "size"]
 

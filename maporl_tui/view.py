@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from maporl_core.config import RunConfig
-from maporl_core.plain_text import one_line
+from maporl_core.kit.plain_text import one_line
 from maporl_core.store.reader import Evaluation, Event, LiveDiscussion, Request, RunStatus
 
 KEPT_EVENTS = 1000
 _STAGE = "stage"
-"""The named fact that the trainer keeps it under (``maporl_core.progress``; docs/store.md)."""
+"""The named fact that the trainer keeps it under (``maporl_core.kit.progress``; docs/store.md)."""
 LIVE_STATES = ("running", "paused", "new")
 QUIET_LIMIT = 120.0
 """Seconds without a heartbeat after which a running trainer's data is shown as stale."""

@@ -15,7 +15,7 @@ import pytest
 from maporl_core.ask import Question, Side
 from maporl_core.config_load import load_config
 from maporl_core.errors import ConfigError
-from maporl_core.progress import Silent
+from maporl_core.kit.progress import Silent
 from maporl_core.store.paths import RunDir
 
 SMALL = [

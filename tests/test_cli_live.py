@@ -18,7 +18,7 @@ from maporl_core.cli.loading import Loading, may_download
 from maporl_core.cli.state import RunState
 from maporl_core.cli.tables import gain_table, summary_table
 from maporl_core.cli.terminal import bytes_text, duration, number, percent, sparkline
-from maporl_core.control import StopFlag
+from maporl_core.kit.signals import StopFlag
 from maporl_core.types import Interval, PairedGain
 
 

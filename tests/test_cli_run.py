@@ -15,9 +15,9 @@ from cli_samples import discussion, gain, report, summary
 from maporl_core.cli.main import main
 from maporl_core.config import RunConfig
 from maporl_core.config_load import load_config
-from maporl_core.control import StopFlag
 from maporl_core.errors import Interrupted, ModelError, TrainingError
-from maporl_core.progress import Progress
+from maporl_core.kit.progress import Progress
+from maporl_core.kit.signals import StopFlag
 from maporl_core.store.checkpoint import write_checkpoint
 from maporl_core.store.paths import RunDir
 from maporl_core.store.records import Paid

@@ -19,8 +19,8 @@ from maporl_core.config_load import dump_toml, load_config
 from maporl_core.debate import debate, question_of_ones_own
 from maporl_core.doctor.facts import hub
 from maporl_core.evaluate import evaluate_run
-from maporl_core.offline import offline
-from maporl_core.progress import Silent
+from maporl_core.kit.offline import offline
+from maporl_core.kit.progress import Silent
 from maporl_core.store.paths import RunDir
 from maporl_core.train import train
 from maporl_core.verifier.data import Selection

@@ -12,7 +12,7 @@ import pytest
 from store_samples import discussion, new_run
 
 from maporl_core.cli.main import main
-from maporl_core.plain_text import printable
+from maporl_core.kit.plain_text import printable
 from maporl_core.store.export import export_discussions
 from maporl_core.store.reader import StoreReader
 from maporl_core.store.records import Paid

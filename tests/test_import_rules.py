@@ -1,12 +1,11 @@
-"""Who may import whom: these tables are the specification, docs/architecture.md explains them.
+"""Who may import whom: this table is the specification, docs/architecture.md explains it.
 
-A part is a module or package directly under maporl_core.  Every part is in exactly one table, so a
-new one has to say where it belongs.  An import inside a function counts like one at the top.
+A room is a module or package directly under maporl_core.  An import inside a function counts like
+one at the top.
 """
 
 from __future__ import annotations
 
-import graphlib
 import subprocess
 import sys
 from pathlib import Path
@@ -16,72 +15,79 @@ from source_imports import imports
 
 ROOT = Path(__file__).parent.parent
 
-LEAVES = {
-    "types": set(),
-    "errors": set(),
-    "config_types": set(),
-    "config_verifier": {"config_types"},
-    "config": {"config_types", "config_verifier"},
-    "seeds": set(),
-    "plain_text": set(),
-    "user_paths": set(),
-    "offline": set(),
-    "padding": set(),
-    "token_logprobs": set(),
-    "progress": {"types"},
-    "control": {"errors"},
-    "pairing": {"types"},
+ROOMS: dict[str, str] = {
+    "errors": "",
+    "types": "",
+    "kit": "errors types",
+    "config": "errors types kit",
+    "store": "errors types kit config",
+    "tasks": "errors types kit config",
+    "models": "errors types kit config",
+    "rollout": "errors types kit config models",
+    "judging": "errors types kit config store models rollout",
+    "learning": "errors types kit config models rollout judging",
+    "assembly": "errors types kit config store tasks models rollout judging learning",
+    "runs": "errors types kit config store tasks models rollout judging learning assembly",
+    "train": "errors types kit config store tasks models rollout judging learning assembly runs",
+    "experiments": "errors types kit config store tasks models rollout judging learning assembly "
+    "runs train",
+    "cli": "errors types kit config store tasks models rollout judging learning assembly runs "
+    "train experiments",
+    "__main__": "cli",
 }
-"""Contracts and small helpers: free for everyone, and importing nothing but what is named."""
+"""Each room of maporl_core, lowest first, and the rooms that it may import beside itself."""
 
-STAGES = {
-    "config_keys": set(),
-    "config_errors": {"config_keys"},
-    "config_set": {"config_keys"},
-    "config_files": set(),
-    "config_load": {"config_errors", "config_files", "config_set"},
-    "tasks": set(),
-    "prompts": set(),
-    "chat": set(),
-    "context": {"chat", "prompts"},
-    "engine": set(),
-    "discussion": {"chat", "context", "engine.base", "prompts"},
-    "verifier": {
-        *("adapter_files", "chat", "policy"),
-        *("store.checkpoint", "store.failures", "store.manifest"),
-    },
-    "rewards": set(),
-    "advantages": set(),
-    "losses": set(),
-    "packing": set(),
-    "lora": set(),
-    "policy": {"chat", "lora"},
-    "base_update": {"advantages", "losses", "packing", "policy"},
-    "update": {"base_update", "losses", "packing", "policy"},
-    "metrics": set(),
-    "store": set(),
-    # Where models come from: the built-in ones are taught with the task's own text and prompts.
-    "pocket": {"chat", "prompts", "tasks.pocket"},
-    "models": {"pocket", "policy"},
-    "adapter_files": {"lora", "policy"},
-    "step_report": {"metrics", "packing"},
-    "watch": {"discussion", "store"},
-    "doctor": {"config_load", "pocket"},
-    "run_state": {"adapter_files", "policy", "store", "update"},
-    "saving": {"config_load", "run_state", "store", "update"},
+ATTIC: set[str] = {
+    "adapter_files",
+    "advantages",
+    "ask",
+    "base_update",
+    "chat",
+    "config_errors",
+    "config_files",
+    "config_keys",
+    "config_load",
+    "config_set",
+    "config_types",
+    "config_verifier",
+    "context",
+    "debate",
+    "discussion",
+    "doctor",
+    "engine",
+    "evaluate",
+    "lora",
+    "losses",
+    "metrics",
+    "packing",
+    "padding",
+    "pairing",
+    "pocket",
+    "policy",
+    "prompts",
+    "rewards",
+    "run_state",
+    "saving",
+    "session",
+    "step_report",
+    "token_logprobs",
+    "update",
+    "verifier",
+    "verifier_data",
+    "verifier_fit",
+    "verifier_run",
+    "verifier_score",
+    "watch",
 }
-"""Stages: beside the leaves and their own package, only what is named."""
+"""What still lies beside the rooms; it shrinks and stays empty."""
 
-COMPOSERS = {
-    *("ask", "assembly", "session", "train", "evaluate", "debate", "cli", "__main__"),
-    *("verifier_data", "verifier_fit", "verifier_score", "verifier_run"),
-}
-"""The pages that put stages together: any part of the core."""
+BREACHES: set[tuple[str, str]] = set()
+"""(importing file, imported file) that break the table today; it shrinks and stays empty."""
 
 TUI_MAY_IMPORT = {
-    *("config", "config_load", "config_keys", "config_errors", "types", "errors", "plain_text"),
-    "rewards",  # pure: the app explains a reward by the very rules that paid it
-    "pairing",
+    *("config", "types", "errors", "kit.plain_text"),
+    "judging.rewards",  # pure: the app explains a reward by the very rules that paid it
+    "judging.pairing",
     "store.reader",
 }
 """All that the terminal app sees of the core: contracts, pure helpers and the reader."""
@@ -89,24 +95,8 @@ TUI_MAY_IMPORT = {
 HEAVY = ("torch", "transformers", "peft", "datasets", "accelerate", "textual")
 """What takes seconds to import; no command line or app waits for it before it is needed."""
 
-LIGHT_PARTS = (
-    "types",
-    "errors",
-    "config_types",
-    "config",
-    "config_verifier",
-    "config_files",
-    "config_keys",
-    "config_errors",
-    "config_set",
-    "config_load",
-    "plain_text",
-    "user_paths",
-    "prompts",
-    "progress",
-    "store",
-    "cli",
-)
+LIGHT = ("types", "errors", "config", "kit", "rollout.prompts", "store", "cli")
+"""Rooms and modules that load none of ``HEAVY``."""
 
 
 def modules(package: str) -> dict[str, Path]:
@@ -175,46 +165,39 @@ def test_a_name_is_allowed_with_all_below_it_but_nothing_beside_it() -> None:
     assert not within("storehouse", {"store"})
 
 
-def test_every_part_has_one_place_in_the_tables() -> None:
-    tables = (set(LEAVES), set(STAGES), COMPOSERS)
-    for name in PARTS:
-        assert sum(name in table for table in tables) == 1, (
-            f"maporl_core.{name}: give it one place in the tables of {Path(__file__).name}"
-        )
-    assert set().union(*tables) <= set(PARTS), "the tables name parts that do not exist"
+def breaches() -> set[tuple[str, str]]:
+    """Every import between rooms that the table does not allow, as (file, imported file)."""
+    found = set()
+    for module, path in CORE.items():
+        room = part(module)
+        if room not in ROOMS:
+            continue
+        allowed = {room, *ROOMS[room].split()}
+        for name in of_core(path.read_text("utf-8")):
+            if part("maporl_core." + name) not in allowed | ATTIC:
+                found.add((module.removeprefix("maporl_core."), name))
+    return found
 
 
-@pytest.mark.parametrize("name", [name for name in PARTS if name in LEAVES])
-def test_leaf_imports_only_what_it_may(name: str) -> None:
-    for module, source in sources(name).items():
-        extra = {n for n in of_core(source) if not within(n, LEAVES[name] | {name})}
-        assert not extra, f"{module} is a leaf and imports {sorted(extra)}"
+def test_everything_lies_in_a_room() -> None:
+    beside = {name for name in PARTS if name not in ROOMS}
+    assert beside == ATTIC, "give it a room, or take it off the list"
 
 
-@pytest.mark.parametrize("name", [name for name in PARTS if name in STAGES])
-def test_stage_imports_only_what_it_may(name: str) -> None:
-    allowed = set(LEAVES) | STAGES[name] | {name}
-    for module, source in sources(name).items():
-        extra = {n for n in of_core(source) if not within(n, allowed)}
-        assert not extra, (
-            f"{module} imports {sorted(extra)}: stages do not know each other; let train, "
-            "evaluate or assembly hand over what it needs"
-        )
+def test_rooms_import_only_what_lies_below() -> None:
+    for importer, taken in sorted(breaches() - BREACHES):
+        where = CORE["maporl_core." + importer].relative_to(ROOT)
+        known = CORE.get("maporl_core." + taken)
+        what = known.relative_to(ROOT) if known else taken
+        pytest.fail(f"{where} imports {what}: {part('maporl_core.' + importer)} lies below it")
+    assert not BREACHES - breaches(), "these are mended: take them off the list"
 
 
-@pytest.mark.parametrize("name", sorted(STAGES))
-def test_tables_allow_nothing_that_is_not_used(name: str) -> None:
-    used = {n for source in sources(name).values() for n in of_core(source)}
-    idle = {a for a in STAGES[name] if not any(within(n, {a}) for n in used)}
-    assert not idle, f"{name} no longer imports {sorted(idle)}: take it out of the table"
-
-
-def test_parts_import_each_other_in_one_direction() -> None:
-    graph = {
-        name: {part(n) for source in sources(name).values() for n in of_core(source)} - {name}
-        for name in PARTS
-    }
-    list(graphlib.TopologicalSorter(graph).static_order())  # CycleError names a cycle
+def test_rooms_stand_in_one_direction() -> None:
+    seen: set[str] = set()
+    for room, allowed in ROOMS.items():
+        assert set(allowed.split()) <= seen, f"{room} may import only what stands above it here"
+        seen.add(room)
 
 
 def test_core_knows_no_app() -> None:
@@ -242,8 +225,8 @@ def loaded_by(names: list[str]) -> set[str]:
 
 
 def test_light_parts_load_nothing_heavy() -> None:
-    names = [name for name in CORE if part(name) in LIGHT_PARTS]
-    assert len(names) > len(LIGHT_PARTS)
+    names = [n for n in CORE if within(n.removeprefix("maporl_core."), set(LIGHT))]
+    assert len(names) > len(LIGHT)
     assert loaded_by(names) == set()
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from maporl_core.progress import STAGE, KeptStage, Silent
+from maporl_core.kit.progress import STAGE, KeptStage, Silent
 
 
 class Clock:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maporl_core.plain_text import one_line, printable
+from maporl_core.kit.plain_text import one_line, printable
 
 
 @pytest.mark.parametrize(

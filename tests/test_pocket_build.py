@@ -16,6 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from maporl_core.chat import ChatCodec
 from maporl_core.errors import ModelError, StoreError
+from maporl_core.kit.progress import Silent
 from maporl_core.pocket import VARIANTS, asset_path
 from maporl_core.pocket.build import REPORT_FILE, build
 from maporl_core.pocket.gates import Measures, failures, measure
@@ -23,7 +24,6 @@ from maporl_core.pocket.network import fresh_network
 from maporl_core.pocket.teach import RECENT, plan
 from maporl_core.pocket.tokenizer import make_tokenizer
 from maporl_core.pocket.variants import VARIANT
-from maporl_core.progress import Silent
 
 GOOD = Measures(
     accuracy=(0.50, 0.49, 0.48),

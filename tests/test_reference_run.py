@@ -23,7 +23,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from maporl_core.config import RunConfig
 from maporl_core.config_load import dump_toml
-from maporl_core.progress import Silent
+from maporl_core.kit.progress import Silent
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader
 from maporl_core.train import train

@@ -13,7 +13,7 @@ from test_train import new_run, small
 
 from benchmarks.run_account import account, differences
 from maporl_core.errors import Interrupted
-from maporl_core.progress import Silent
+from maporl_core.kit.progress import Silent
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import RequestWriter, StoreReader
 from maporl_core.train import train

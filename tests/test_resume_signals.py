@@ -15,7 +15,7 @@ from commands import Command, command, tiny
 
 from benchmarks.killed_run import CHECKPOINT, EVALUATION, FINAL, MODELS, ROLLOUT, STORE, UPDATE
 from benchmarks.run_account import account, differences
-from maporl_core.control import StopFlag
+from maporl_core.kit.signals import StopFlag
 from maporl_core.store.checkpoint import list_checkpoints
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader

@@ -17,7 +17,7 @@ import torch
 from maporl_core.config import RunConfig
 from maporl_core.config_load import dump_toml
 from maporl_core.errors import Interrupted, StoreError, TrainingError
-from maporl_core.progress import Silent
+from maporl_core.kit.progress import Silent
 from maporl_core.store.checkpoint import list_checkpoints, newest_adapters
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import RequestWriter, StoreReader
@@ -291,7 +291,7 @@ def test_a_signal_saves_and_exits_130_and_a_hangup_is_survived(tmp_path, number)
         "import sys, torch; torch.set_num_threads(1)\n"
         "from maporl_core.config_load import load_config\n"
         "from maporl_core.errors import Interrupted\n"
-        "from maporl_core.progress import Silent\n"
+        "from maporl_core.kit.progress import Silent\n"
         "from maporl_core.store.paths import RunDir\n"
         "from maporl_core.train import train\n"
         "from pathlib import Path\n"

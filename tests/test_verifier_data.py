@@ -9,7 +9,7 @@ import pytest
 
 from maporl_core.config_load import load_config
 from maporl_core.errors import ConfigError, DataError, Interrupted
-from maporl_core.progress import Silent
+from maporl_core.kit.progress import Silent
 from maporl_core.verifier import files
 from maporl_core.verifier.data import Answer, Selection, difficulty_name, select, side_of
 from maporl_core.verifier_data import Sampling, make_data

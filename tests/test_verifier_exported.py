@@ -16,7 +16,7 @@ from maporl_core.cli.exports import export
 from maporl_core.cli.main import main
 from maporl_core.config_load import override_config
 from maporl_core.errors import ConfigError
-from maporl_core.progress import Silent
+from maporl_core.kit.progress import Silent
 from maporl_core.store.paths import RunDir
 from maporl_core.train import train
 from maporl_core.verifier.learned import POLICY

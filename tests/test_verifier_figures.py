@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from maporl_core.config import BaseModelConfig
-from maporl_core.progress import Silent
+from maporl_core.kit.progress import Silent
 from maporl_core.verifier import files
 from maporl_core.verifier.data import Example
 from maporl_core.verifier.fit import FitSettings

@@ -18,7 +18,7 @@ from maporl_core.config import RunConfig
 from maporl_core.config_load import load_config, override_config
 from maporl_core.errors import ConfigError, DataError, ModelError, StoreError
 from maporl_core.evaluate import evaluate_run
-from maporl_core.progress import Silent
+from maporl_core.kit.progress import Silent
 from maporl_core.rewards import reward_discussion
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader

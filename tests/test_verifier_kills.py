@@ -21,7 +21,7 @@ from verifier_commands import (
 
 from maporl_core.config_load import load_config
 from maporl_core.errors import ConfigError, DataError, StoreError
-from maporl_core.progress import Silent
+from maporl_core.kit.progress import Silent
 from maporl_core.verifier import files
 from maporl_core.verifier.data import Selection
 from maporl_core.verifier_data import Sampling, make_data

@@ -18,10 +18,10 @@ from maporl_core.adapter_files import ADAPTER_FILE, VALUE_FILE
 from maporl_core.chat import ChatCodec
 from maporl_core.config import BaseModelConfig, PolicyConfig
 from maporl_core.errors import DataError, ModelError
+from maporl_core.kit.progress import Silent
 from maporl_core.models import load
 from maporl_core.pocket import asset_path
 from maporl_core.policy import Base, LoadedModel
-from maporl_core.progress import Silent
 from maporl_core.types import Message, Problem
 from maporl_core.verifier import files
 from maporl_core.verifier.data import Example
@@ -225,7 +225,7 @@ def test_a_new_process_gives_the_same_scores(fitted: Path) -> None:
     here = load_verifier(fitted, Silent(), device="cpu").probabilities(PAIRS)
     code = (
         "import json, sys; from pathlib import Path\n"
-        "from maporl_core.progress import Silent\n"
+        "from maporl_core.kit.progress import Silent\n"
         "from maporl_core.verifier_fit import load_verifier\n"
         "found = load_verifier(Path(sys.argv[1]), Silent(), device='cpu')\n"
         "print(json.dumps(found.probabilities(json.loads(sys.argv[2]))))"

@@ -13,7 +13,7 @@ from commands import TINY
 from maporl_core.cli.main import main
 from maporl_core.config_load import load_config
 from maporl_core.errors import ConfigError, StoreError
-from maporl_core.progress import Silent
+from maporl_core.kit.progress import Silent
 from maporl_core.store.paths import RunDir
 from maporl_core.verifier import files
 from maporl_core.verifier.data import Answer, Example, Selection

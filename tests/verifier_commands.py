@@ -26,7 +26,7 @@ import maporl_core.verifier_data as data
 from maporl_core.assembly import Assembly, assemble
 from maporl_core.cli.main import main
 from maporl_core.config_load import load_config
-from maporl_core.progress import Silent
+from maporl_core.kit.progress import Silent
 from maporl_core.verifier import files
 
 CONTEXT = multiprocessing.get_context("forkserver")

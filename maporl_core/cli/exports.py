@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from maporl_core.errors import ConfigError, StoreError
-from maporl_core.plain_text import one_line
-from maporl_core.progress import Progress
+from maporl_core.kit.plain_text import one_line
+from maporl_core.kit.progress import Progress
 from maporl_core.store.checkpoint import newest_adapters
 from maporl_core.store.export import export_discussions, export_metrics
 from maporl_core.store.failures import store_errors

@@ -28,7 +28,7 @@ from maporl_core.cli.loading import Loading, is_loading, spinner_name
 from maporl_core.cli.state import RunState
 from maporl_core.cli.tables import gain_table, interval_text
 from maporl_core.cli.terminal import duration, json_text, number, percent, plain
-from maporl_core.plain_text import one_line
+from maporl_core.kit.plain_text import one_line
 from maporl_core.types import EvalSummary, PairedGain, StepReport
 
 QUIET_SECONDS = 10.0  # a long stage says how far it is about this often

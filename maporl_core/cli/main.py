@@ -35,7 +35,7 @@ from maporl_core.cli import (
 from maporl_core.cli.shared import examples, show_help
 from maporl_core.cli.terminal import say, say_error
 from maporl_core.errors import Interrupted, MaporlError
-from maporl_core.plain_text import one_line
+from maporl_core.kit.plain_text import one_line
 
 app = typer.Typer(
     name="maporl",

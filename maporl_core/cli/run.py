@@ -2,7 +2,7 @@
 
 In: a preset or file, or the name of a run.  Out: a trained run and its before/after table.
 Neighbours: ``train`` does the work; ``live`` and ``lines`` are the three ways to show it, and
-``lasting`` lets the run outlive whoever looks; ``control`` hears signals from the first moment on.
+``lasting`` lets the run outlive whoever looks; ``signals`` hears signals from the first moment on.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from maporl_core.config_load import (
     load_config,
     override_config,
 )
-from maporl_core.control import StopFlag, stop_signals
 from maporl_core.errors import ConfigError, Interrupted, MaporlError, StoreError
+from maporl_core.kit.signals import StopFlag, stop_signals
 from maporl_core.store.checkpoint import list_checkpoints
 from maporl_core.store.failures import store_errors
 from maporl_core.store.paths import RunDir, remove_run

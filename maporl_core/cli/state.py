@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from maporl_core.plain_text import one_line
+from maporl_core.kit.plain_text import one_line
 from maporl_core.types import EvalSummary, PairedGain, StepReport
 
 HISTORY = 240  # steps kept per metric for sparklines

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from maporl_core.plain_text import printable
+from maporl_core.kit.plain_text import printable
 
 NO_NUMBER = "-"
 """Shown where a number is unknown (no gold answers, nothing measured yet)."""

@@ -35,8 +35,8 @@ from maporl_core.cli.verifier_card import SHOW_EXAMPLES, print_results, show_com
 from maporl_core.config import BaseModelConfig, RunConfig
 from maporl_core.config_load import load_config, override_config, preset_names
 from maporl_core.errors import ConfigError
+from maporl_core.kit.user_paths import exists, is_folder, user_path
 from maporl_core.store.paths import RunDir
-from maporl_core.user_paths import exists, is_folder, user_path
 
 DATA_EXAMPLES = examples(
     (

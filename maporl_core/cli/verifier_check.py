@@ -12,7 +12,7 @@ from maporl_core.doctor import Finding
 from maporl_core.doctor.memory import Seat
 from maporl_core.doctor.shapes import ShapeUnknown, read_shape
 from maporl_core.errors import ModelError
-from maporl_core.plain_text import one_line
+from maporl_core.kit.plain_text import one_line
 
 
 def verifier_seat(config: RunConfig) -> tuple[Seat | None, list[Finding]]:

@@ -18,8 +18,8 @@ from maporl_core.doctor import facts
 from maporl_core.doctor.facts import Device, Disk, Hub
 from maporl_core.doctor.memory import Forecast, Seat, forecast
 from maporl_core.doctor.shapes import KNOWN, ModelShape, ShapeUnknown, read_shape
+from maporl_core.kit.user_paths import exists, user_path
 from maporl_core.pocket import VARIANTS
-from maporl_core.user_paths import exists, user_path
 
 LOW_DISK = 2 << 30
 TIGHT = 0.85

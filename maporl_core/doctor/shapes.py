@@ -15,8 +15,8 @@ from typing import Any
 
 from maporl_core.config import BaseModelConfig
 from maporl_core.errors import ModelError
+from maporl_core.kit.user_paths import user_path
 from maporl_core.pocket import VARIANTS, asset_path
-from maporl_core.user_paths import user_path
 
 
 class ShapeUnknown(Exception):

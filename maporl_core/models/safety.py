@@ -18,8 +18,8 @@ from typing import Any
 import torch
 
 from maporl_core.errors import ModelError
-from maporl_core.plain_text import one_line
-from maporl_core.user_paths import is_file
+from maporl_core.kit.plain_text import one_line
+from maporl_core.kit.user_paths import is_file
 
 INDEX_FILE = "model.safetensors.index.json"
 ADAPTER_CONFIG = "adapter_config.json"

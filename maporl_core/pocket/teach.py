@@ -32,11 +32,11 @@ from torch.nn.functional import log_softmax
 from transformers import LlamaForCausalLM, PreTrainedTokenizerBase
 
 from maporl_core.chat import ChatCodec
+from maporl_core.kit.progress import Progress
 from maporl_core.pocket.batches import Batch, Encoder
 from maporl_core.pocket.lessons import Lesson, Shape, draw_lesson, draw_shape
 from maporl_core.pocket.muon import Muon
 from maporl_core.pocket.variants import Variant
-from maporl_core.progress import Progress
 
 _ALONE, _TOLD = 1 / 12, 1 / 2  # ends of the first two stages at the latest, as shares of all steps
 _LEARNED = 0.025  # nats: mean loss at which the second stage ends

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from maporl_core.plain_text import one_line
+from maporl_core.kit.plain_text import one_line
 
 MANIFEST = "manifest.json"
 MANIFEST_VERSION = 1

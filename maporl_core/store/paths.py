@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Self
 
 from maporl_core.errors import ConfigError, StoreError
-from maporl_core.plain_text import one_line
+from maporl_core.kit.plain_text import one_line
+from maporl_core.kit.user_paths import is_file, user_path
 from maporl_core.store.database import create_database, is_store
 from maporl_core.store.failures import store_errors
 from maporl_core.store.lock import RunLock
-from maporl_core.user_paths import is_file, user_path
 
 DATABASE = "run.db"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from maporl_core.config import TaskConfig
 from maporl_core.errors import DataError
-from maporl_core.plain_text import one_line
+from maporl_core.kit.plain_text import one_line
 from maporl_core.tasks.answers import LABEL
 from maporl_core.tasks.hub import hub_splits
 from maporl_core.tasks.labels import LABELS

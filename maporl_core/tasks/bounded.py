@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from maporl_core.errors import DataError
-from maporl_core.plain_text import one_line
+from maporl_core.kit.plain_text import one_line
 
 # This package comes last on the path: nothing beside it may hide a module of the libraries.
 _PROGRAM = (

@@ -19,7 +19,7 @@ from typing import Any
 
 from maporl_core.config import TaskConfig
 from maporl_core.errors import ConfigError, DataError
-from maporl_core.plain_text import one_line
+from maporl_core.kit.plain_text import one_line
 from maporl_core.tasks import spans
 from maporl_core.tasks.bounded import BoundedPool, Patience
 from maporl_core.tasks.order import rows_at

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from maporl_core.errors import DataError, MaporlError
-from maporl_core.plain_text import one_line
+from maporl_core.kit.plain_text import one_line
 from maporl_core.tasks.rows import Row
 
 _CONNECT_SECONDS = 6.0

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from maporl_core.errors import DataError
-from maporl_core.plain_text import one_line
-from maporl_core.user_paths import exists, is_file, is_folder, user_path
+from maporl_core.kit.plain_text import one_line
+from maporl_core.kit.user_paths import exists, is_file, is_folder, user_path
 
 MAX_LINE = 64 << 20  # bytes of one line; no question is that long, but a wrong file may be one line
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".parquet")

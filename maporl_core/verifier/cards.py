@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from maporl_core.plain_text import one_line
+from maporl_core.kit.plain_text import one_line
 from maporl_core.verifier.data import SPLITS, Counts, Example, Selection, difficulty_name
 
 DATA_KIND = "verifier data"

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from maporl_core.seeds import stable_seed
+from maporl_core.kit.seeds import stable_seed
 
 SPLITS = ("train", "valid", "test")
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from maporl_core.errors import DataError
-from maporl_core.plain_text import one_line
+from maporl_core.kit.plain_text import one_line
 from maporl_core.verifier.calibration import Bin
 from maporl_core.verifier.pages import FIGURES, RESULTS, RESULTS_BEFORE
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from maporl_core.seeds import stable_seed
+from maporl_core.kit.seeds import stable_seed
 from maporl_core.types import Message, Problem
 from maporl_core.verifier.base import known_verdict
 

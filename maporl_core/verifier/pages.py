@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from maporl_core.plain_text import one_line
+from maporl_core.kit.plain_text import one_line
 from maporl_core.verifier.cards import table
 from maporl_core.verifier.files import write_whole
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from maporl_core.adapter_files import ADAPTER_FILE, CONFIG_FILE, VALUE_FILE
 from maporl_core.config import BaseModelConfig, PolicyConfig, RunConfig
 from maporl_core.errors import ConfigError, DataError
-from maporl_core.plain_text import one_line
+from maporl_core.kit.plain_text import one_line
+from maporl_core.kit.user_paths import is_file, is_folder, user_path
 from maporl_core.store.checkpoint import atomic_folder
 from maporl_core.store.failures import store_errors
-from maporl_core.user_paths import is_file, is_folder, user_path
 from maporl_core.verifier import files
 from maporl_core.verifier.saved import Saved, check_files, read_saved
 

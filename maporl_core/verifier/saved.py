@@ -24,9 +24,9 @@ from maporl_core.adapter_files import (
 )
 from maporl_core.config import BaseModelConfig, PolicyConfig
 from maporl_core.errors import DataError, ModelError
-from maporl_core.plain_text import one_line
+from maporl_core.kit.plain_text import one_line
+from maporl_core.kit.user_paths import is_file
 from maporl_core.policy import Base
-from maporl_core.user_paths import is_file
 from maporl_core.verifier import files
 from maporl_core.verifier.learned import POLICY, LearnedVerifier
 

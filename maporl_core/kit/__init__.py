@@ -1,0 +1,1 @@
+"""Small helpers that every room may use and that know none of them."""
