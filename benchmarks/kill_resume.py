@@ -138,7 +138,7 @@ class Killer:
         return tally
 
     def _config(self, kind: Kind) -> Path:
-        from maporl_core.config_load import dump_toml, load_config
+        from maporl_core.config.load import dump_toml, load_config
 
         raw = self.root / "raw.toml"
         raw.write_text(BASE.format(preset=kind.preset, toml=kind.toml), encoding="utf-8")

@@ -21,7 +21,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from maporl_core.config import PPOConfig
+from maporl_core.config.schema import PPOConfig
 from maporl_core.errors import ConfigError
 from maporl_core.padding import length_mask
 

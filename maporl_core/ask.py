@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from maporl_core.assembly import Assembly, assemble
-from maporl_core.config_load import load_config
+from maporl_core.config.load import load_config
 from maporl_core.debate import debate, question_of_ones_own
 from maporl_core.errors import ConfigError, MaporlError
 from maporl_core.kit.progress import Progress, Silent

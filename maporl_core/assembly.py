@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from maporl_core.adapter_files import load_adapter
-from maporl_core.config import RunConfig
+from maporl_core.config.schema import RunConfig
 from maporl_core.discussion import Bench, Listeners, Rules, Speaker, hold, opening_threads
 from maporl_core.engine import make_engine
 from maporl_core.engine.base import Engine, Sampling

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from maporl_core.advantages import AdvantageInputs, MessageKey, estimate
-from maporl_core.config import RunConfig
+from maporl_core.config.schema import RunConfig
 from maporl_core.kit.seeds import stable_seed
 from maporl_core.losses import PPOStats, PPOTokens, explained_variance, kl_terms, ppo_loss
 from maporl_core.packing import MicroBatch, Row, Span, micro_batches, tabulate

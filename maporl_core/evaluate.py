@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maporl_core.assembly import Assembly, assemble
-from maporl_core.config import RunConfig
+from maporl_core.config.schema import RunConfig
 from maporl_core.discussion import Listeners
 from maporl_core.kit.offline import offline
 from maporl_core.kit.progress import Progress

@@ -20,7 +20,7 @@ from difflib import get_close_matches
 import torch
 from torch import Tensor
 
-from maporl_core.config import PPOConfig
+from maporl_core.config.schema import PPOConfig
 from maporl_core.errors import ConfigError, TrainingError
 from maporl_core.padding import length_mask
 

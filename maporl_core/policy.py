@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from maporl_core.chat import ChatCodec
-from maporl_core.config import BaseModelConfig, PolicyConfig, RunConfig
+from maporl_core.config.schema import BaseModelConfig, PolicyConfig, RunConfig
 from maporl_core.errors import ModelError
 from maporl_core.kit.seeds import stable_seed
 from maporl_core.lora import BASE_ROW, AdapterShape, AdapterStack, target_names

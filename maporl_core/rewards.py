@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from maporl_core.config import RewardConfig
+from maporl_core.config.schema import RewardConfig
 from maporl_core.errors import DataError
 from maporl_core.types import Discussion, Message, RewardParts
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager, nullcontext
 from typing import NoReturn
 
 from maporl_core.assembly import Assembly
-from maporl_core.config import RunConfig
+from maporl_core.config.schema import RunConfig
 from maporl_core.errors import Interrupted, MaporlError, StoreError, TrainingError
 from maporl_core.evaluate import evaluate, gain_between, held_out
 from maporl_core.kit.progress import Progress

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from maporl_core.assembly import Assembly, assemble
-from maporl_core.config import RunConfig
+from maporl_core.config.schema import RunConfig
 from maporl_core.kit.offline import offline
 from maporl_core.kit.progress import KeptStage, Progress
 from maporl_core.kit.seeds import stable_seed

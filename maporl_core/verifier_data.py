@@ -23,9 +23,9 @@ from typing import Any
 import torch
 
 from maporl_core.assembly import Assembly, assemble
-from maporl_core.config import RunConfig, VerifierConfig
-from maporl_core.config_load import override_config, plain
-from maporl_core.config_verifier import VerifierFitConfig
+from maporl_core.config.load import override_config, plain
+from maporl_core.config.schema import RunConfig, VerifierConfig
+from maporl_core.config.verifier import VerifierFitConfig
 from maporl_core.discussion import Listeners
 from maporl_core.errors import DataError, Interrupted, ModelError
 from maporl_core.kit.offline import offline

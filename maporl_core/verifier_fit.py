@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maporl_core.adapter_files import save_adapter
-from maporl_core.config import BaseModelConfig, PolicyConfig
-from maporl_core.config_verifier import VerifierFitConfig
+from maporl_core.config.schema import BaseModelConfig, PolicyConfig
+from maporl_core.config.verifier import VerifierFitConfig
 from maporl_core.errors import ConfigError, DataError, MaporlError
 from maporl_core.kit.offline import offline
 from maporl_core.kit.progress import Progress

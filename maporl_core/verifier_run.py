@@ -17,8 +17,8 @@ import numpy as np
 import torch
 
 from maporl_core.assembly import Assembly
-from maporl_core.config import RunConfig, VerifierConfig
-from maporl_core.config_load import load_config
+from maporl_core.config.load import load_config
+from maporl_core.config.schema import RunConfig, VerifierConfig
 from maporl_core.errors import ConfigError, StoreError, TrainingError
 from maporl_core.kit.plain_text import one_line
 from maporl_core.kit.progress import Progress

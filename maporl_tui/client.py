@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from maporl_core.config import RunConfig
-from maporl_core.config_load import load_config
+from maporl_core.config.load import load_config
+from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError, MaporlError, StoreError
 from maporl_core.store.reader import (
     LiveDiscussion,

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from maporl_core.config import RunConfig
-from maporl_core.config_keys import KeyFact, dotted, key_facts
-from maporl_core.config_load import build_config, load_config, plain
+from maporl_core.config.keys import KeyFact, dotted, key_facts
+from maporl_core.config.load import build_config, load_config, plain
+from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError
 from maporl_tui.form_values import dotted_key, value_text, word_text
 

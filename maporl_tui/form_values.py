@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from maporl_core.config_keys import branches, type_at
+from maporl_core.config.keys import branches, type_at
 
 Kind = Literal["switch", "select", "number", "text", "list", "table"]
 _BARE = re.compile(r"[A-Za-z0-9_-]+")

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from maporl_core.config_load import load_config
+from maporl_core.config.load import load_config
 from maporl_core.errors import ConfigError, MaporlError, StoreError
 from maporl_core.kit.plain_text import one_line
 from maporl_core.store.reader import RunDir, StoreReader

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from maporl_core.config import RunConfig
-from maporl_core.config_load import load_config
+from maporl_core.config.load import load_config
+from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError, MaporlError, StoreError
 from maporl_core.store.reader import Evaluation, Event, RunDir, StoreReader
 from maporl_core.types import EvalSummary

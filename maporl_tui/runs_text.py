@@ -13,7 +13,7 @@ from pathlib import Path
 
 from textual.content import Content
 
-from maporl_core.config import RunConfig
+from maporl_core.config.schema import RunConfig
 from maporl_core.types import EvalSummary
 from maporl_tui.run_list import Overview, RunRow
 from maporl_tui.text import age, amount, one_line, percent, size

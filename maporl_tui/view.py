@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from maporl_core.config import RunConfig
+from maporl_core.config.schema import RunConfig
 from maporl_core.kit.plain_text import one_line
 from maporl_core.store.reader import Evaluation, Event, LiveDiscussion, Request, RunStatus
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
-from maporl_core.config import RewardConfig, RunConfig
+from maporl_core.config.schema import RewardConfig, RunConfig
 from maporl_core.errors import DataError
 from maporl_core.rewards import ShapingEvent, reward_discussion, shaping_events
 from maporl_core.store.reader import MessageReward, StoredDiscussion

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from maporl_core.config import RewardConfig
+from maporl_core.config.schema import RewardConfig
 from maporl_core.rewards import SCORE_THRESHOLD, ShapingEvent, ShapingRow
 from maporl_tui.why_account import INCENTIVES, Account, Why, digits_for, figure, short
 

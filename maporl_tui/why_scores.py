@@ -6,7 +6,7 @@ In: an ``Account`` and a place in it.  Out: lines.  Pure.  Neighbours: ``why`` a
 
 from __future__ import annotations
 
-from maporl_core.config import RewardConfig
+from maporl_core.config.schema import RewardConfig
 from maporl_core.rewards import ScoreTerm, score_terms
 from maporl_tui.why_account import Account, Why, adds_up, digits_for, figure, short
 

@@ -16,7 +16,7 @@ from small import small_llama, word_tokenizer
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from maporl_core.adapter_files import load_adapter, save_adapter
-from maporl_core.config import BaseModelConfig, PolicyConfig
+from maporl_core.config.schema import BaseModelConfig, PolicyConfig
 from maporl_core.errors import MaporlError, ModelError, StoreError
 from maporl_core.policy import Base, LoadedModel, Policy
 

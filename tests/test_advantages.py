@@ -18,7 +18,7 @@ from maporl_core.advantages import (
     gae,
     whiten,
 )
-from maporl_core.config import PPOConfig
+from maporl_core.config.schema import PPOConfig
 from maporl_core.errors import ConfigError
 from maporl_core.padding import length_mask, to_flat, to_padded
 

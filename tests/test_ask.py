@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from maporl_core.ask import Question, Side
-from maporl_core.config_load import load_config
+from maporl_core.config.load import load_config
 from maporl_core.errors import ConfigError
 from maporl_core.kit.progress import Silent
 from maporl_core.store.paths import RunDir
@@ -29,7 +29,7 @@ SMALL = [
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
-    from maporl_core.config_load import dump_toml
+    from maporl_core.config.load import dump_toml
     from maporl_core.train import train
 
     config = load_config("pocket", [*SMALL, "name=asked"])

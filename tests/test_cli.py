@@ -369,7 +369,7 @@ def test_completion_knows_presets_files_and_keys(
 
 
 def test_shell_completion_offers_run_names(tmp_path: Path) -> None:
-    from maporl_core.config_load import dump_toml, load_config
+    from maporl_core.config.load import dump_toml, load_config
     from maporl_core.store.paths import RunDir
 
     RunDir.create(tmp_path / "runs", "first-run", dump_toml(load_config()))

@@ -13,8 +13,8 @@ import pytest
 from cli_samples import discussion, gain, report, summary
 
 from maporl_core.cli.main import main
-from maporl_core.config import RunConfig
-from maporl_core.config_load import load_config
+from maporl_core.config.load import load_config
+from maporl_core.config.schema import RunConfig
 from maporl_core.errors import Interrupted, ModelError, TrainingError
 from maporl_core.kit.progress import Progress
 from maporl_core.kit.signals import StopFlag

@@ -13,7 +13,7 @@ from cli_samples import HOSTILE, HOSTILE_VISIBLE, report, summary
 from store_samples import paid
 
 from maporl_core.cli.main import main
-from maporl_core.config_load import dump_toml, load_config
+from maporl_core.config.load import dump_toml, load_config
 from maporl_core.store.checkpoint import write_checkpoint
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from maporl_core.cli.main import main
-from maporl_core.config_keys import key_facts
-from maporl_core.config_load import config_warnings, load_config, preset_names
+from maporl_core.config.keys import key_facts
+from maporl_core.config.load import config_warnings, load_config, preset_names
 
 PAGE = (Path(__file__).parent.parent / "docs" / "config.md").read_text(encoding="utf-8")
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maporl_core.config import RunConfig
-from maporl_core.config_load import (
+from maporl_core.config.load import (
     HARMLESS_KEYS,
     build_config,
     check_resumable,
@@ -24,6 +23,7 @@ from maporl_core.config_load import (
     preset_names,
     preset_summary,
 )
+from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError
 
 

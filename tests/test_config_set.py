@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maporl_core.config import RunConfig
-from maporl_core.config_load import load_config
+from maporl_core.config.load import load_config
+from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError
 
 

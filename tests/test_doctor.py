@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from maporl_core.cli.main import main
-from maporl_core.config import BaseModelConfig, PolicyConfig
-from maporl_core.config_load import load_config
+from maporl_core.config.load import load_config
+from maporl_core.config.schema import BaseModelConfig, PolicyConfig
 from maporl_core.doctor import Report, base_shapes, chosen_device, examine, needs, room
 from maporl_core.doctor.facts import Device, Disk, Hub, hub
 from maporl_core.doctor.memory import (

@@ -11,7 +11,7 @@ import torch
 import transformers
 from small import EOS, small_llama, word_tokenizer
 
-from maporl_core.config import BaseModelConfig, EngineConfig, PolicyConfig
+from maporl_core.config.schema import BaseModelConfig, EngineConfig, PolicyConfig
 from maporl_core.engine import make_engine
 from maporl_core.engine.base import Completion, Request, Sampling
 from maporl_core.engine.batch import OwnBatch

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maporl_core.config import TaskConfig
+from maporl_core.config.schema import TaskConfig
 from maporl_core.tasks import choices, labels, maths, numerals
 from maporl_core.tasks.answers import LABEL, NUMBER, TEXT, choice_grading
 from maporl_core.tasks.pocket import PocketTask

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maporl_core.cli.main import main
-from maporl_core.config import RunConfig
-from maporl_core.config_keys import key_facts
-from maporl_core.config_load import build_config, load_config
+from maporl_core.config.keys import key_facts
+from maporl_core.config.load import build_config, load_config
+from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError
 
 NUMBERS = [

@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from maporl_core.config import TaskConfig
+from maporl_core.config.schema import TaskConfig
 from maporl_core.errors import DataError, MaporlError
 from maporl_core.tasks import rows as rows_module
 from maporl_core.tasks.registry import make_task

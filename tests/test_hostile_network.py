@@ -14,8 +14,8 @@ from huggingface_hub import constants
 from small import small_llama, word_tokenizer
 
 from maporl_core.assembly import assemble
-from maporl_core.config import BaseModelConfig
-from maporl_core.config_load import dump_toml, load_config
+from maporl_core.config.load import dump_toml, load_config
+from maporl_core.config.schema import BaseModelConfig
 from maporl_core.debate import debate, question_of_ones_own
 from maporl_core.doctor.facts import hub
 from maporl_core.evaluate import evaluate_run

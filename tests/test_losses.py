@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maporl_core.advantages import gae, whiten
-from maporl_core.config import PPOConfig
+from maporl_core.config.schema import PPOConfig
 from maporl_core.errors import TrainingError
 from maporl_core.losses import (
     LOG_RATIO_LIMIT,

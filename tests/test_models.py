@@ -15,7 +15,7 @@ import torch
 import transformers
 from small import EOS, small_llama, word_tokenizer
 
-from maporl_core.config import BaseModelConfig
+from maporl_core.config.schema import BaseModelConfig
 from maporl_core.errors import ModelError
 from maporl_core.models import load, loading, resolve_device, source
 

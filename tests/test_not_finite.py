@@ -14,7 +14,7 @@ import torch
 from small import config, discussions, policies, rewards
 from test_train import Probe, new_run, small, state_bytes
 
-from maporl_core.config import RunConfig
+from maporl_core.config.schema import RunConfig
 from maporl_core.errors import TrainingError
 from maporl_core.kit.progress import Silent
 from maporl_core.packing import pack

@@ -9,7 +9,7 @@ import pytest
 import torch
 from small import config, policies, small_llama, word_tokenizer
 
-from maporl_core.config import BaseModelConfig, PolicyConfig, RunConfig
+from maporl_core.config.schema import BaseModelConfig, PolicyConfig, RunConfig
 from maporl_core.errors import ModelError
 from maporl_core.policy import Base, LoadedModel, Policies
 

@@ -15,7 +15,7 @@ import reference as ref
 from reference_small import base_weights, scale, watched_update
 from small import discussions, policies, rewards
 
-from maporl_core.config import RunConfig
+from maporl_core.config.schema import RunConfig
 from maporl_core.packing import Row, pack
 
 DIALS = ref.Dials(

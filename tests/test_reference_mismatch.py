@@ -17,8 +17,8 @@ from pydantic import ValidationError
 from reference_small import arrays, base_weights, scale
 from small import policies, rewards
 
-from maporl_core.config import RunConfig
-from maporl_core.config_load import dump_toml
+from maporl_core.config.load import dump_toml
+from maporl_core.config.schema import RunConfig
 from maporl_core.discussion import Bench, Rules, Speaker, hold
 from maporl_core.engine.base import Sampling
 from maporl_core.engine.hf import HFEngine

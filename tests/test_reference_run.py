@@ -21,8 +21,8 @@ from small import EOS
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from maporl_core.config import RunConfig
-from maporl_core.config_load import dump_toml
+from maporl_core.config.load import dump_toml
+from maporl_core.config.schema import RunConfig
 from maporl_core.kit.progress import Silent
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader

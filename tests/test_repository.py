@@ -14,7 +14,7 @@ import pytest
 import typer
 
 from maporl_core.cli.main import app
-from maporl_core.config_load import load_config, preset_names
+from maporl_core.config.load import load_config, preset_names
 from maporl_core.prompts import STYLES, Seen
 
 ROOT = Path(__file__).parent.parent

@@ -10,7 +10,7 @@ import pytest
 from test_train import Probe, new_run, small
 
 from benchmarks.run_account import account, differences
-from maporl_core.config import RunConfig
+from maporl_core.config.schema import RunConfig
 from maporl_core.store.checkpoint import find_resumable
 from maporl_core.store.reader import StoreReader, list_runs
 from maporl_core.train import train

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maporl_core.config import RewardConfig
+from maporl_core.config.schema import RewardConfig
 from maporl_core.errors import DataError
 from maporl_core.rewards import reward_discussion
 from maporl_core.types import REWARD_PARTS, Discussion, Message, Problem, RewardParts

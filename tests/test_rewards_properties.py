@@ -15,7 +15,7 @@ import reference as ref
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maporl_core.config import RewardConfig
+from maporl_core.config.schema import RewardConfig
 from maporl_core.rewards import reward_discussion, shaping_events
 from maporl_core.types import Discussion, Message, Problem, RewardParts
 

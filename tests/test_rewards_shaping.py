@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maporl_core.config import RewardConfig
+from maporl_core.config.schema import RewardConfig
 from maporl_core.errors import DataError
 from maporl_core.rewards import (
     ShapingRow,

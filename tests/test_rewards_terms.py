@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from maporl_core.config import RewardConfig
+from maporl_core.config.schema import RewardConfig
 from maporl_core.errors import DataError
 from maporl_core.rewards import reward_discussion, score_terms
 from maporl_core.types import Discussion, Message, Problem

@@ -12,7 +12,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from maporl_core.config import TaskConfig
+from maporl_core.config.schema import TaskConfig
 from maporl_core.errors import ConfigError, DataError
 from maporl_core.tasks.order import rows_at
 from maporl_core.tasks.registry import available_tasks, make_task

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from maporl_core.config import TaskConfig
+from maporl_core.config.schema import TaskConfig
 from maporl_core.errors import ConfigError, DataError
 from maporl_core.tasks import gym
 from maporl_core.tasks.base import Task

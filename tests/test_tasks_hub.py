@@ -11,7 +11,7 @@ import datasets
 import pytest
 from huggingface_hub import constants
 
-from maporl_core.config import TaskConfig
+from maporl_core.config.schema import TaskConfig
 from maporl_core.errors import DataError
 from maporl_core.tasks import hub
 from maporl_core.tasks.registry import make_task

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maporl_core.config import TaskConfig
+from maporl_core.config.schema import TaskConfig
 from maporl_core.errors import DataError
 from maporl_core.tasks.program import MAX_STEPS, result_of
 from maporl_core.tasks.program_values import (

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from maporl_core.config import RunConfig
-from maporl_core.config_load import dump_toml
+from maporl_core.config.load import dump_toml
+from maporl_core.config.schema import RunConfig
 from maporl_core.errors import Interrupted, StoreError, TrainingError
 from maporl_core.kit.progress import Silent
 from maporl_core.store.checkpoint import list_checkpoints, newest_adapters
@@ -289,7 +289,7 @@ def test_a_signal_saves_and_exits_130_and_a_hangup_is_survived(tmp_path, number)
     run = new_run(tmp_path, config)
     code = (
         "import sys, torch; torch.set_num_threads(1)\n"
-        "from maporl_core.config_load import load_config\n"
+        "from maporl_core.config.load import load_config\n"
         "from maporl_core.errors import Interrupted\n"
         "from maporl_core.kit.progress import Silent\n"
         "from maporl_core.store.paths import RunDir\n"

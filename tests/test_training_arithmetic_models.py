@@ -14,7 +14,7 @@ import transformers
 from reference_small import Watched, watched_update
 from small import EOS, config, discussions, rewards, word_tokenizer
 
-from maporl_core.config import BaseModelConfig, RunConfig
+from maporl_core.config.schema import BaseModelConfig, RunConfig
 from maporl_core.packing import Row, pack
 from maporl_core.policy import Base, LoadedModel, Policies
 

@@ -16,8 +16,8 @@ from small import discussions, policies, rewards, small_llama, word_tokenizer
 
 from maporl_core import train as train_page
 from maporl_core.base_update import BaseUpdate
-from maporl_core.config import RunConfig
-from maporl_core.config_load import dump_toml
+from maporl_core.config.load import dump_toml
+from maporl_core.config.schema import RunConfig
 from maporl_core.discussion import Bench, Rules, Speaker, hold
 from maporl_core.engine.base import Sampling
 from maporl_core.engine.hf import HFEngine

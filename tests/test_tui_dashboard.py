@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tui_samples import AGENTS, demo_run, own_settings, run_app, screen_text, shown, until
 
-from maporl_core.config_load import dump_toml, load_config
+from maporl_core.config.load import dump_toml, load_config
 from maporl_core.kit.progress import KeptStage, Silent
 from maporl_core.store.paths import RunDir
 from maporl_core.store.writer import StoreWriter

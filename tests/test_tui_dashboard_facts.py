@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tui_samples import demo_run
 
-from maporl_core.config_load import load_config
+from maporl_core.config.load import load_config
 from maporl_core.store.reader import Request, RunStatus, Series, StoreReader
 from maporl_tui import machine
 from maporl_tui.machine import Machine, load_lines, read_gpus

@@ -25,7 +25,7 @@ from tui_samples import (
     until,
 )
 
-from maporl_core.config_load import load_config
+from maporl_core.config.load import load_config
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import DiscussionFilter, StoreReader
 from maporl_core.store.records import LiveMessage, Paid

@@ -13,9 +13,9 @@ from textual.widgets import OptionList, Static
 from tui_samples import demo_run, own_settings, run_app, screen_text, shown, until
 
 from maporl_core.cli import main as cli
-from maporl_core.config import RunConfig
-from maporl_core.config_keys import leaf_keys
-from maporl_core.config_load import load_config, plain, preset_names
+from maporl_core.config.keys import leaf_keys
+from maporl_core.config.load import load_config, plain, preset_names
+from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError
 from maporl_tui.app import MaporlApp, Options
 from maporl_tui.forecast import Forecast, read_answer

@@ -24,7 +24,7 @@ from tui_samples import (
     until,
 )
 
-from maporl_core.config_load import dump_toml, load_config
+from maporl_core.config.load import dump_toml, load_config
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import DiscussionFilter, StoreReader
 from maporl_core.store.writer import StoreWriter

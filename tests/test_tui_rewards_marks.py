@@ -6,8 +6,8 @@ import pytest
 from rich.style import Style
 from test_tui_why import PAYING, talk, texts
 
-from maporl_core.config import RewardConfig, RunConfig
-from maporl_core.config_load import load_config
+from maporl_core.config.load import load_config
+from maporl_core.config.schema import RewardConfig, RunConfig
 from maporl_core.rewards import reward_discussion
 from maporl_core.store.reader import DiscussionRow, MessageReward, StoredDiscussion
 from maporl_core.types import Discussion

@@ -11,7 +11,7 @@ from decimal import Decimal
 
 import pytest
 
-from maporl_core.config import RewardConfig, RunConfig
+from maporl_core.config.schema import RewardConfig, RunConfig
 from maporl_core.rewards import reward_discussion
 from maporl_core.store.reader import DiscussionRow, MessageReward, StoredDiscussion
 from maporl_core.types import REWARD_PARTS, Discussion, Message, Problem, RewardParts

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from maporl_core.config_load import load_config
+from maporl_core.config.load import load_config
 from maporl_core.errors import ConfigError, DataError, Interrupted
 from maporl_core.kit.progress import Silent
 from maporl_core.verifier import files

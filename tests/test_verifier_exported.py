@@ -14,7 +14,7 @@ from test_verifier_in_run import refitting, stored
 from maporl_core.adapter_files import ADAPTER_FILE
 from maporl_core.cli.exports import export
 from maporl_core.cli.main import main
-from maporl_core.config_load import override_config
+from maporl_core.config.load import override_config
 from maporl_core.errors import ConfigError
 from maporl_core.kit.progress import Silent
 from maporl_core.store.paths import RunDir

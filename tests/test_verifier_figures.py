@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from maporl_core.config import BaseModelConfig
+from maporl_core.config.schema import BaseModelConfig
 from maporl_core.kit.progress import Silent
 from maporl_core.verifier import files
 from maporl_core.verifier.data import Example

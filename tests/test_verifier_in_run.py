@@ -14,8 +14,8 @@ from test_train import Probe, new_run, one_thread, small, state_bytes  # noqa: F
 
 from maporl_core.adapter_files import ADAPTER_FILE, VALUE_FILE
 from maporl_core.assembly import assemble
-from maporl_core.config import RunConfig
-from maporl_core.config_load import load_config, override_config
+from maporl_core.config.load import load_config, override_config
+from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError, DataError, ModelError, StoreError
 from maporl_core.evaluate import evaluate_run
 from maporl_core.kit.progress import Silent

@@ -19,7 +19,7 @@ from verifier_commands import (
     content,
 )
 
-from maporl_core.config_load import load_config
+from maporl_core.config.load import load_config
 from maporl_core.errors import ConfigError, DataError, StoreError
 from maporl_core.kit.progress import Silent
 from maporl_core.verifier import files

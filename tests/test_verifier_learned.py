@@ -16,7 +16,7 @@ from small import EOS, small_llama, word_tokenizer
 
 from maporl_core.adapter_files import ADAPTER_FILE, VALUE_FILE
 from maporl_core.chat import ChatCodec
-from maporl_core.config import BaseModelConfig, PolicyConfig
+from maporl_core.config.schema import BaseModelConfig, PolicyConfig
 from maporl_core.errors import DataError, ModelError
 from maporl_core.kit.progress import Silent
 from maporl_core.models import load

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from maporl_core.adapter_files import ADAPTER_FILE, VALUE_FILE
 from maporl_core.cli.main import main
-from maporl_core.config import BaseModelConfig
+from maporl_core.config.schema import BaseModelConfig
 from maporl_core.kit.progress import Silent
 from maporl_core.verifier import files
 from maporl_core.verifier.data import Example

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from maporl_core.config import VerifierConfig
+from maporl_core.config.schema import VerifierConfig
 from maporl_core.errors import DataError
 from maporl_core.types import Message, Problem
 from maporl_core.verifier import NoisyVerifier, RuleVerifier, make_verifier

@@ -11,7 +11,7 @@ import pytest
 from commands import TINY
 
 from maporl_core.cli.main import main
-from maporl_core.config_load import load_config
+from maporl_core.config.load import load_config
 from maporl_core.errors import ConfigError, StoreError
 from maporl_core.kit.progress import Silent
 from maporl_core.store.paths import RunDir

@@ -25,7 +25,7 @@ import pyarrow.parquet  # noqa: F401 - as above
 import maporl_core.verifier_data as data
 from maporl_core.assembly import Assembly, assemble
 from maporl_core.cli.main import main
-from maporl_core.config_load import load_config
+from maporl_core.config.load import load_config
 from maporl_core.kit.progress import Silent
 from maporl_core.verifier import files
 

@@ -1,6 +1,6 @@
 """``maporl config``: look at presets and files, resolve them, check them, print the schema.
 
-In: a preset or file and overrides.  Out: TOML, JSON or findings.  Neighbours: ``config_load``.
+In: a preset or file and overrides.  Out: TOML, JSON or findings.  Neighbours: ``config.load``.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from maporl_core.cli.shared import (
 )
 from maporl_core.cli.terminal import err_console, print_json, say
 from maporl_core.cli.verifier_check import verifier_seat
-from maporl_core.config import RunConfig
-from maporl_core.config_keys import key_facts
-from maporl_core.config_load import (
+from maporl_core.config.keys import key_facts
+from maporl_core.config.load import (
     config_warnings,
     dump_toml,
     load_config,
@@ -29,6 +28,7 @@ from maporl_core.config_load import (
     preset_summary,
     preset_text,
 )
+from maporl_core.config.schema import RunConfig
 
 app = typer.Typer(
     help="Show, check and explain run descriptions.",

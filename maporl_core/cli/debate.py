@@ -33,8 +33,8 @@ from maporl_core.cli.shared import (
     stored_config,
 )
 from maporl_core.cli.terminal import err_console, out_console, plain, print_json
-from maporl_core.config import RunConfig
-from maporl_core.config_load import load_config, override_config
+from maporl_core.config.load import load_config, override_config
+from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError
 from maporl_core.store.checkpoint import list_checkpoints
 from maporl_core.store.paths import RunDir

@@ -30,8 +30,8 @@ from maporl_core.cli.terminal import (
     to_json,
 )
 from maporl_core.cli.verifier_check import verifier_seat
-from maporl_core.config import RunConfig
-from maporl_core.config_load import load_config
+from maporl_core.config.load import load_config
+from maporl_core.config.schema import RunConfig
 from maporl_core.doctor import Finding, Report, examine
 from maporl_core.doctor.facts import OPTIONAL
 from maporl_core.doctor.memory import Seat

@@ -26,8 +26,8 @@ from maporl_core.cli.shared import (
 )
 from maporl_core.cli.tables import gain_table, summary_table
 from maporl_core.cli.terminal import err_console, out_console, print_json
-from maporl_core.config import RunConfig, TaskConfig
-from maporl_core.config_load import build_config, override_config, plain
+from maporl_core.config.load import build_config, override_config, plain
+from maporl_core.config.schema import RunConfig, TaskConfig
 from maporl_core.errors import ConfigError
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import Evaluation, StoreReader

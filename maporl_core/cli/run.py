@@ -32,14 +32,14 @@ from maporl_core.cli.shared import (
 from maporl_core.cli.state import HISTORY, RunState
 from maporl_core.cli.terminal import out_console, say
 from maporl_core.cli.tui import TuiOption, need_terminal, open_app, start_words
-from maporl_core.config import RunConfig
-from maporl_core.config_load import (
+from maporl_core.config.load import (
     check_resumable,
     config_warnings,
     dump_toml,
     load_config,
     override_config,
 )
+from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError, Interrupted, MaporlError, StoreError
 from maporl_core.kit.signals import StopFlag, stop_signals
 from maporl_core.store.checkpoint import list_checkpoints

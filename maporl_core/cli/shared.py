@@ -10,9 +10,9 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from maporl_core.config import RunConfig
-from maporl_core.config_keys import leaf_keys
-from maporl_core.config_load import load_config, preset_names
+from maporl_core.config.keys import leaf_keys
+from maporl_core.config.load import load_config, preset_names
+from maporl_core.config.schema import RunConfig
 from maporl_core.errors import MaporlError
 from maporl_core.store.paths import RunDir, runs_below
 

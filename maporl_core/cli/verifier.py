@@ -32,8 +32,8 @@ from maporl_core.cli.shared import (
 )
 from maporl_core.cli.terminal import err_console, json_text, out_console, print_json, say
 from maporl_core.cli.verifier_card import SHOW_EXAMPLES, print_results, show_command
-from maporl_core.config import BaseModelConfig, RunConfig
-from maporl_core.config_load import load_config, override_config, preset_names
+from maporl_core.config.load import load_config, override_config, preset_names
+from maporl_core.config.schema import BaseModelConfig, RunConfig
 from maporl_core.errors import ConfigError
 from maporl_core.kit.user_paths import exists, is_folder, user_path
 from maporl_core.store.paths import RunDir

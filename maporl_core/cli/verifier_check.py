@@ -7,7 +7,7 @@ Neighbours: ``config check`` and ``doctor`` ask; ``verifier.placing`` decides as
 
 from __future__ import annotations
 
-from maporl_core.config import RunConfig
+from maporl_core.config.schema import RunConfig
 from maporl_core.doctor import Finding
 from maporl_core.doctor.memory import Seat
 from maporl_core.doctor.shapes import ShapeUnknown, read_shape

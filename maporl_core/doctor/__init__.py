@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from maporl_core.config import RunConfig
-from maporl_core.config_load import config_warnings
+from maporl_core.config.load import config_warnings
+from maporl_core.config.schema import RunConfig
 from maporl_core.doctor import facts
 from maporl_core.doctor.facts import Device, Disk, Hub
 from maporl_core.doctor.memory import Forecast, Seat, forecast

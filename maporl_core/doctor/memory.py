@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from maporl_core.config import BaseModelConfig, PolicyConfig, RunConfig
+from maporl_core.config.schema import BaseModelConfig, PolicyConfig, RunConfig
 from maporl_core.doctor.shapes import ModelShape
 
 PROCESS_CPU = 400 << 20

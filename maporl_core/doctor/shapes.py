@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from maporl_core.config import BaseModelConfig
+from maporl_core.config.schema import BaseModelConfig
 from maporl_core.errors import ModelError
 from maporl_core.kit.user_paths import user_path
 from maporl_core.pocket import VARIANTS, asset_path

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from maporl_core.config import EngineConfig
+from maporl_core.config.schema import EngineConfig
 from maporl_core.engine.base import Engine
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import torch
 import transformers
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from maporl_core.config import BaseModelConfig
+from maporl_core.config.schema import BaseModelConfig
 from maporl_core.errors import ModelError
 from maporl_core.models import safety
 from maporl_core.models.safety import ADAPTER_CONFIG, INDEX_FILE

@@ -14,7 +14,7 @@ from typing import Any
 from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-from maporl_core.config import BaseModelConfig
+from maporl_core.config.schema import BaseModelConfig
 from maporl_core.errors import ModelError
 from maporl_core.kit.plain_text import one_line
 from maporl_core.kit.user_paths import exists, is_file, is_folder, user_path

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from maporl_core.config import TaskConfig
+from maporl_core.config.schema import TaskConfig
 from maporl_core.tasks import numerals
 from maporl_core.tasks.answers import NUMBER
 from maporl_core.tasks.hub import hub_splits

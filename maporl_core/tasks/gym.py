@@ -17,7 +17,7 @@ from hashlib import blake2b
 from importlib.util import find_spec
 from typing import Any
 
-from maporl_core.config import TaskConfig
+from maporl_core.config.schema import TaskConfig
 from maporl_core.errors import ConfigError, DataError
 from maporl_core.kit.plain_text import one_line
 from maporl_core.tasks import spans

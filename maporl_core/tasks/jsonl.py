@@ -18,7 +18,7 @@ from hashlib import blake2b
 from string import ascii_uppercase
 from typing import Any
 
-from maporl_core.config import TaskConfig
+from maporl_core.config.schema import TaskConfig
 from maporl_core.errors import ConfigError
 from maporl_core.tasks import maths, numerals
 from maporl_core.tasks.answers import MATHS, NUMBER, TEXT, Grading, choice_grading

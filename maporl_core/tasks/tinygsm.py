@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
-from maporl_core.config import TaskConfig
+from maporl_core.config.schema import TaskConfig
 from maporl_core.tasks import numerals
 from maporl_core.tasks.answers import NUMBER
 from maporl_core.tasks.gsm8k import as_two, problems_of

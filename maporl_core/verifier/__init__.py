@@ -6,7 +6,7 @@ The learned one is a policy on a base; ``assembly`` makes it with ``placing`` an
 
 from __future__ import annotations
 
-from maporl_core.config_verifier import VerifierConfig
+from maporl_core.config.verifier import VerifierConfig
 from maporl_core.verifier.base import Verifier
 from maporl_core.verifier.learned import LearnedVerifier
 from maporl_core.verifier.noisy import NoisyVerifier

@@ -22,7 +22,7 @@ from maporl_core.adapter_files import (
     read_config,
     read_tensors,
 )
-from maporl_core.config import BaseModelConfig, PolicyConfig
+from maporl_core.config.schema import BaseModelConfig, PolicyConfig
 from maporl_core.errors import DataError, ModelError
 from maporl_core.kit.plain_text import one_line
 from maporl_core.kit.user_paths import is_file

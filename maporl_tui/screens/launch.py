@@ -17,7 +17,7 @@ from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from maporl_core.config_load import (
+from maporl_core.config.load import (
     DEFAULT_PRESET,
     config_warnings,
     dump_toml,

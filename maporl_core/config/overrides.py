@@ -1,7 +1,7 @@
 """``--set a.b=c``: one override on the tables of a run description.
 
 In: the tables, and one text from the command line.  Out: the tables, changed in place, or a
-ConfigError.  Neighbours: ``config_load`` applies them in order before it validates the whole.
+ConfigError.  Neighbours: ``config.load`` applies them in order before it validates the whole.
 
 The key is a TOML dotted key whose agents may be named by position or by name
 (``agents.0.role``, ``agents.Ada.role``).  The value is a TOML value; words need no quotes, also
@@ -16,8 +16,8 @@ import tomllib
 from datetime import date, datetime, time
 from typing import Any
 
-from maporl_core.config import RunConfig
-from maporl_core.config_keys import branches, dotted, is_table, suggestion, type_at
+from maporl_core.config.keys import branches, dotted, is_table, suggestion, type_at
+from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError
 from maporl_core.kit.plain_text import one_line
 

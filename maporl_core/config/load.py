@@ -1,8 +1,8 @@
 """From a preset name or a TOML file and ``--set a.b=c`` to a RunConfig, and back to TOML.
 
 In: text from people.  Out: a frozen ``RunConfig``, or a ConfigError whose lines each name one key
-and say what to do.  Neighbours: ``config`` holds the model, ``config_errors`` words its
-complaints, ``config_files`` reads files, ``config_set`` ``--set``; ``cli``, ``store`` and ``train``
+and say what to do.  Neighbours: ``config`` holds the model, ``complaints`` words its
+complaints, ``toml_files`` reads files, ``overrides`` ``--set``; ``cli``, ``store`` and ``train``
 call this.
 
 What a source may be: a word without "/" and without ".toml" is a preset, whatever lies in the
@@ -23,10 +23,10 @@ from typing import Any
 import tomlkit
 from pydantic import ValidationError
 
-from maporl_core.config import RunConfig
-from maporl_core.config_errors import explain
-from maporl_core.config_files import read_toml_text
-from maporl_core.config_set import apply_override
+from maporl_core.config.complaints import explain
+from maporl_core.config.overrides import apply_override
+from maporl_core.config.schema import RunConfig
+from maporl_core.config.toml_files import read_toml_text
 from maporl_core.errors import ConfigError
 from maporl_core.kit.plain_text import one_line
 from maporl_core.kit.user_paths import is_file, is_folder, user_path

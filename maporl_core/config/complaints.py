@@ -1,7 +1,7 @@
 """Pydantic's complaints about a run description, reworded as one plain line per key.
 
 In: a ValidationError of RunConfig.  Out: lines such as "train.steps: must be at least 0 (got -3)".
-Neighbours: ``config_load`` raises them as one ConfigError; ``config_keys`` suggests keys.
+Neighbours: ``config.load`` raises them as one ConfigError; ``config.keys`` suggests keys.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from maporl_core.config_keys import Path, bound_text, dotted, suggestion, type_at
+from maporl_core.config.keys import Path, bound_text, dotted, suggestion, type_at
 from maporl_core.kit.plain_text import one_line
 
 MAX_LINES = 5

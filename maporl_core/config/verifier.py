@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from maporl_core.config_types import (
+from maporl_core.config.kinds import (
     Alpha,
     Count,
     Dropout,

@@ -1,7 +1,7 @@
 """Which dotted keys a run description has: what lies under a path, and the key that was meant.
 
 In: paths such as ("agents", 0, "role").  Out: sub-keys, types, suggestions.  Neighbours:
-``config`` is what is walked; ``config_errors`` and ``config_set`` ask.
+``config`` is what is walked; ``complaints`` and ``overrides`` ask.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tomlkit
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from maporl_core.config import RunConfig
+from maporl_core.config.schema import RunConfig
 
 Path = Sequence[str | int]
 

@@ -1,6 +1,6 @@
 """Reading the file of a run description, whatever somebody gave in its place.
 
-In: a path.  Out: its text, or a ConfigError in one line.  Neighbour: ``config_load`` parses it.
+In: a path.  Out: its text, or a ConfigError in one line.  Neighbour: ``config.load`` parses it.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 In: a preset name or a TOML file, plus ``--set a.b=c`` overrides.  Out: a frozen ``RunConfig``.
 Neighbours: every stage takes its own section of it; ``store`` keeps the resolved text; the app
 builds its form from ``RunConfig.model_json_schema()``.  No torch in here.
-Reading files and overrides lives in ``config_load``.
+Reading files and overrides lives in ``config.load``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from maporl_core.config_types import (
+from maporl_core.config.kinds import (
     Alpha,
     ClipHigh,
     ClipLow,
@@ -34,7 +34,7 @@ from maporl_core.config_types import (
     Window,
     check_names,
 )
-from maporl_core.config_verifier import VerifierConfig as VerifierConfig
+from maporl_core.config.verifier import VerifierConfig as VerifierConfig
 
 MAX_AGENTS = 4096  # far more than fit any memory; doctor forecasts what does
 

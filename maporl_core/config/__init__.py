@@ -1,0 +1,1 @@
+"""A run description: its schema, and how it is read, overridden and complained about."""
