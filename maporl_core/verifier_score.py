@@ -17,7 +17,7 @@ from maporl_core.kit.offline import offline
 from maporl_core.kit.plain_text import one_line
 from maporl_core.kit.progress import Progress
 from maporl_core.kit.user_paths import exists, is_file, user_path
-from maporl_core.tasks.rows import BadRow, Tally, read_rows, text_of
+from maporl_core.tasks.data.rows import BadRow, Tally, read_rows, text_of
 from maporl_core.verifier_fit import load_verifier
 
 

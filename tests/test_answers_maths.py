@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maporl_core.tasks import maths
-from maporl_core.tasks.answers import MATHS
-from maporl_core.tasks.bounded import Patience
-from maporl_core.tasks.maths import extract_maths, same_maths
+from maporl_core.tasks.answers import maths
+from maporl_core.tasks.answers.grading import MATHS
+from maporl_core.tasks.answers.maths import extract_maths, same_maths
+from maporl_core.tasks.sandbox.bounded import Patience
 from maporl_core.types import Problem
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maporl_core.tasks.answers import NUMBER
-from maporl_core.tasks.numerals import canonical, extract_number, number, same_number
+from maporl_core.tasks.answers.grading import NUMBER
+from maporl_core.tasks.answers.numerals import canonical, extract_number, number, same_number
 from maporl_core.types import Problem
 
 

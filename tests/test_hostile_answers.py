@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maporl_core.config.schema import TaskConfig
-from maporl_core.tasks import choices, labels, maths, numerals
-from maporl_core.tasks.answers import LABEL, NUMBER, TEXT, choice_grading
+from maporl_core.tasks.answers import choices, labels, maths, numerals
+from maporl_core.tasks.answers.grading import LABEL, NUMBER, TEXT, choice_grading
 from maporl_core.tasks.pocket import PocketTask
 from maporl_core.tasks.registry import make_task
 

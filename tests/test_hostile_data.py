@@ -23,9 +23,9 @@ from pyarrow import parquet
 
 from maporl_core.config.schema import TaskConfig
 from maporl_core.errors import DataError, MaporlError
-from maporl_core.tasks import rows as rows_module
+from maporl_core.tasks.data import rows as rows_module
+from maporl_core.tasks.data.stored import StoredTask
 from maporl_core.tasks.registry import make_task
-from maporl_core.tasks.stored import StoredTask
 
 GOOD = '{"question": "good %d", "answer": "1"}\n'
 TASKS = ("gsm8k", "tinygsm", "anli", "jsonl")

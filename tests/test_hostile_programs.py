@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maporl_core.tasks.program import result_of
-from maporl_core.tasks.program_values import Unusable
+from maporl_core.tasks.programs.program import result_of
+from maporl_core.tasks.programs.values import Unusable
 
 
 def program(body: str) -> str:
@@ -165,7 +165,7 @@ def test_return_annotations_are_never_evaluated() -> None:
 def test_memory_stays_bounded_whatever_a_program_builds() -> None:
     code = (
         "import resource\n"
-        "from maporl_core.tasks.program import result_of\n"
+        "from maporl_core.tasks.programs.program import result_of\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "for body in ('x = [0]\\n    while True:\\n        x = [x, x, x]',\n"
         "             'x = 7\\n    while True:\\n        x = x * x',\n"

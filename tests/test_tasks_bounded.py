@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from maporl_core.errors import DataError
-from maporl_core.tasks import bounded_child
-from maporl_core.tasks.bounded import BoundedPool, Patience
-from maporl_core.tasks.bounded_child import Worker
+from maporl_core.tasks.sandbox import child as bounded_child
+from maporl_core.tasks.sandbox.bounded import BoundedPool, Patience
+from maporl_core.tasks.sandbox.child import Worker
 
 
 def ask_worker(handler: Callable[[Mapping[str, Any]], Any], limit: float) -> bytes | str:

@@ -14,9 +14,9 @@ from pyarrow import parquet
 
 from maporl_core.config.schema import TaskConfig
 from maporl_core.errors import ConfigError, DataError
-from maporl_core.tasks.order import rows_at
+from maporl_core.tasks.data.order import rows_at
+from maporl_core.tasks.data.stored import StoredTask, divided
 from maporl_core.tasks.registry import available_tasks, make_task
-from maporl_core.tasks.stored import StoredTask, divided
 from maporl_core.types import Problem
 
 

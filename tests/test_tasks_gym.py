@@ -12,8 +12,8 @@ from maporl_core.config.schema import TaskConfig
 from maporl_core.errors import ConfigError, DataError
 from maporl_core.tasks import gym
 from maporl_core.tasks.base import Task
-from maporl_core.tasks.bounded_gym import check_expression, literal_or_arithmetic
 from maporl_core.tasks.registry import make_task
+from maporl_core.tasks.sandbox.gym import check_expression, literal_or_arithmetic
 from maporl_core.types import Problem
 
 needs_gym = pytest.mark.skipif(

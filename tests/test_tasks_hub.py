@@ -13,9 +13,9 @@ from huggingface_hub import constants
 
 from maporl_core.config.schema import TaskConfig
 from maporl_core.errors import DataError
-from maporl_core.tasks import hub
+from maporl_core.tasks.data import hub
+from maporl_core.tasks.data.stored import StoredTask
 from maporl_core.tasks.registry import make_task
-from maporl_core.tasks.stored import StoredTask
 
 
 @pytest.fixture

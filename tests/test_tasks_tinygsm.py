@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from maporl_core.config.schema import TaskConfig
 from maporl_core.errors import DataError
-from maporl_core.tasks.program import MAX_STEPS, result_of
-from maporl_core.tasks.program_values import (
+from maporl_core.tasks.programs.program import MAX_STEPS, result_of
+from maporl_core.tasks.programs.values import (
     FAILS,
     NO_NUMBER,
     NOT_ALLOWED,

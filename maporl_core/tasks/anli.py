@@ -17,10 +17,10 @@ from dataclasses import replace
 from maporl_core.config.schema import TaskConfig
 from maporl_core.errors import DataError
 from maporl_core.kit.plain_text import one_line
-from maporl_core.tasks.answers import LABEL
-from maporl_core.tasks.hub import hub_splits
-from maporl_core.tasks.labels import LABELS
-from maporl_core.tasks.rows import (
+from maporl_core.tasks.answers.grading import LABEL
+from maporl_core.tasks.answers.labels import LABELS
+from maporl_core.tasks.data.hub import hub_splits
+from maporl_core.tasks.data.rows import (
     BadRow,
     Row,
     Tally,
@@ -32,7 +32,7 @@ from maporl_core.tasks.rows import (
     split_files,
     text_of,
 )
-from maporl_core.tasks.stored import StoredTask, divided, limited, numbered
+from maporl_core.tasks.data.stored import StoredTask, divided, limited, numbered
 from maporl_core.types import Problem
 
 HUB_ID = "facebook/anli"

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from maporl_core.config.schema import TaskConfig
-from maporl_core.tasks import numerals
-from maporl_core.tasks.answers import NUMBER
-from maporl_core.tasks.hub import hub_splits
-from maporl_core.tasks.rows import (
+from maporl_core.tasks.answers import numerals
+from maporl_core.tasks.answers.grading import NUMBER
+from maporl_core.tasks.data.hub import hub_splits
+from maporl_core.tasks.data.rows import (
     SUFFIXES,
     BadRow,
     Row,
@@ -26,7 +26,7 @@ from maporl_core.tasks.rows import (
     split_files,
     text_of,
 )
-from maporl_core.tasks.stored import StoredTask, divided, limited
+from maporl_core.tasks.data.stored import StoredTask, divided, limited
 from maporl_core.types import Problem
 
 HUB_ID = "openai/gsm8k"

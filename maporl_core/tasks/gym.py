@@ -20,10 +20,10 @@ from typing import Any
 from maporl_core.config.schema import TaskConfig
 from maporl_core.errors import ConfigError, DataError
 from maporl_core.kit.plain_text import one_line
-from maporl_core.tasks import spans
-from maporl_core.tasks.bounded import BoundedPool, Patience
-from maporl_core.tasks.order import rows_at
-from maporl_core.tasks.stored import unknown_split
+from maporl_core.tasks.answers import spans
+from maporl_core.tasks.data.order import rows_at
+from maporl_core.tasks.data.stored import unknown_split
+from maporl_core.tasks.sandbox.bounded import BoundedPool, Patience
 from maporl_core.types import Problem
 
 SPLITS = ("train", "test")

@@ -25,7 +25,7 @@ from hashlib import blake2b
 
 from maporl_core.config.schema import TaskConfig
 from maporl_core.errors import ConfigError, DataError
-from maporl_core.tasks.order import rows_at
+from maporl_core.tasks.data.order import rows_at
 from maporl_core.types import Problem
 
 NAMES = (

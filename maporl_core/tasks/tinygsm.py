@@ -16,13 +16,10 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
 from maporl_core.config.schema import TaskConfig
-from maporl_core.tasks import numerals
-from maporl_core.tasks.answers import NUMBER
-from maporl_core.tasks.gsm8k import as_two, problems_of
-from maporl_core.tasks.hub import hub_stream
-from maporl_core.tasks.program import result_of
-from maporl_core.tasks.program_values import Unusable
-from maporl_core.tasks.rows import (
+from maporl_core.tasks.answers import numerals
+from maporl_core.tasks.answers.grading import NUMBER
+from maporl_core.tasks.data.hub import hub_stream
+from maporl_core.tasks.data.rows import (
     BadRow,
     Row,
     Tally,
@@ -32,7 +29,10 @@ from maporl_core.tasks.rows import (
     split_files,
     text_of,
 )
-from maporl_core.tasks.stored import StoredTask, limited
+from maporl_core.tasks.data.stored import StoredTask, limited
+from maporl_core.tasks.gsm8k import as_two, problems_of
+from maporl_core.tasks.programs.program import result_of
+from maporl_core.tasks.programs.values import Unusable
 from maporl_core.types import Problem
 
 HUB_ID = "TinyGSM/TinyGSM"

@@ -20,8 +20,8 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import islice, pairwise
 
-from maporl_core.tasks import spans
-from maporl_core.tasks.arithmetic import (
+from maporl_core.tasks.answers import spans
+from maporl_core.tasks.answers.arithmetic import (
     NotArithmetic,
     TooLarge,
     bounded,
@@ -29,8 +29,8 @@ from maporl_core.tasks.arithmetic import (
     power,
     read_number,
 )
-from maporl_core.tasks.plain import plain_latex
-from maporl_core.tasks.separators import no_dashes, unspaced, usual
+from maporl_core.tasks.answers.plain import plain_latex
+from maporl_core.tasks.answers.separators import no_dashes, unspaced, usual
 
 _LAST_FEW = 64  # numbers at the end of a text that are looked at
 _MAX_PLACES = 60  # decimals of a canonical spelling

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import warnings
 
-from maporl_core.tasks.program_values import NOT_ALLOWED, NOT_PYTHON, TOO_LARGE, Unusable
+from maporl_core.tasks.programs.values import NOT_ALLOWED, NOT_PYTHON, TOO_LARGE, Unusable
 
 MAX_SOURCE = 20_000  # characters
 

@@ -15,9 +15,9 @@ import operator
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
-from maporl_core.tasks.arithmetic import NotArithmetic, TooLarge, power
-from maporl_core.tasks.program_source import function_body, is_harmless
-from maporl_core.tasks.program_values import (
+from maporl_core.tasks.answers.arithmetic import NotArithmetic, TooLarge, power
+from maporl_core.tasks.programs.source import function_body, is_harmless
+from maporl_core.tasks.programs.values import (
     FAILS,
     NO_NUMBER,
     NOT_ALLOWED,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from maporl_core.tasks import spans
+from maporl_core.tasks.answers import spans
 
 LABELS = ("entailment", "neutral", "contradiction")
 

@@ -14,9 +14,9 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from maporl_core.tasks import numerals, spans
-from maporl_core.tasks.bounded import BoundedPool, Patience
-from maporl_core.tasks.plain import plain, plain_latex
+from maporl_core.tasks.answers import numerals, spans
+from maporl_core.tasks.answers.plain import plain, plain_latex
+from maporl_core.tasks.sandbox.bounded import BoundedPool, Patience
 
 _MAX_SEARCHED = 10_000  # characters at the end of a message that are searched for formulas
 MAX_EXPRESSION = 400  # characters that are worth a look by the symbolic engine

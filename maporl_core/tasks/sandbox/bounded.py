@@ -1,4 +1,4 @@
-"""Asks ``bounded_child`` processes: symbolic maths and third-party scoring under hard limits.
+"""Asks ``child`` processes: symbolic maths and third-party scoring under hard limits.
 
 In: a JSON-able request and a time limit.  Out: a ``Reply``, whatever a request does to its
 process; a DataError only where no process can be had at all.  Callers may be any thread of any
@@ -28,7 +28,7 @@ from maporl_core.kit.plain_text import one_line
 # This package comes last on the path: nothing beside it may hide a module of the libraries.
 _PROGRAM = (
     "import sys; sys.path.append(sys.argv[1]); "
-    "from maporl_core.tasks.bounded_child import main; main(sys.argv[2])"
+    "from maporl_core.tasks.sandbox.child import main; main(sys.argv[2])"
 )
 _ROOT = str(Path(__file__).resolve().parents[2])
 _START_SECONDS = 120.0  # importing the libraries on a busy machine

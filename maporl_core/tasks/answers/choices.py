@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Sequence
 from string import ascii_uppercase
 
-from maporl_core.tasks import spans
+from maporl_core.tasks.answers import spans
 
 MAX_OPTIONS = len(ascii_uppercase)
 _MAX_ANSWER = 2_000  # characters of an exact answer

@@ -2,8 +2,8 @@
 
 Started by ``bounded``.  In: one JSON request per line on stdin, with ``limit`` in seconds of CPU
 time.  Out: one JSON reply per line on stdout, ``{"value": …}`` or ``{"error": kind, "detail":
-text}`` with the kinds "time", "died" and "failed".  Neighbours: ``bounded_maths`` and
-``bounded_gym`` answer the requests.
+text}`` with the kinds "time", "died" and "failed".  Neighbours: ``maths`` and
+``gym`` answer the requests.
 
 The first process loads the libraries once and stays clean.  A forked worker answers; one that
 runs out of time or memory is killed and the next one is forked in a few milliseconds.
@@ -121,10 +121,10 @@ class Worker:
 def load(kind: str) -> Handler:
     """The handler of this kind.  Raises ImportError when its library is missing."""
     if kind == "maths":
-        from maporl_core.tasks.bounded_maths import Maths
+        from maporl_core.tasks.sandbox.maths import Maths
 
         return Maths()
-    from maporl_core.tasks.bounded_gym import Gym
+    from maporl_core.tasks.sandbox.gym import Gym
 
     return Gym()
 

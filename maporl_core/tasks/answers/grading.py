@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from maporl_core.tasks import choices, labels, maths, numerals
+from maporl_core.tasks.answers import choices, labels, maths, numerals
 from maporl_core.types import Problem
 
 

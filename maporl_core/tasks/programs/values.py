@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import TypeAlias, Union
 
-from maporl_core.tasks.arithmetic import power
+from maporl_core.tasks.answers.arithmetic import power
 
 MAX_BITS = 512  # of a numerator or denominator
 

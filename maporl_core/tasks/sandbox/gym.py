@@ -2,7 +2,7 @@
 
 In: {"op": "names"}, or {"op": "open" | "problem" | "score"} with "name", "options", "seed",
 "size", "index" and "answer".  Out: names, True, [question, answer] or a score.
-Neighbours: ``bounded_child`` limits and kills it, ``gym`` asks it.
+Neighbours: ``child`` limits and kills it, ``gym`` asks it.
 
 Several scorers evaluate the answer as Python.  In here they can only read literals and build
 expressions: what a model wrote is never run.

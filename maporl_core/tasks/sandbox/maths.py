@@ -1,7 +1,7 @@
 """Symbolic equality by math-verify, without its known traps; runs inside a bounded worker.
 
 In: {"gold": latex, "answer": latex}.  Out: whether both are the same mathematical object.
-Neighbours: ``bounded_child`` limits and kills it, ``maths`` asks it.  Plain numbers never come
+Neighbours: ``child`` limits and kills it, ``maths`` asks it.  Plain numbers never come
 here.
 """
 

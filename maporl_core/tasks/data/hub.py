@@ -17,7 +17,7 @@ from urllib.request import getproxies
 
 from maporl_core.errors import DataError, MaporlError
 from maporl_core.kit.plain_text import one_line
-from maporl_core.tasks.rows import Row
+from maporl_core.tasks.data.rows import Row
 
 _CONNECT_SECONDS = 6.0
 

@@ -13,8 +13,8 @@ from difflib import get_close_matches
 from hashlib import blake2b
 
 from maporl_core.errors import DataError
-from maporl_core.tasks.answers import Grading
-from maporl_core.tasks.order import rows_at
+from maporl_core.tasks.answers.grading import Grading
+from maporl_core.tasks.data.order import rows_at
 from maporl_core.types import Problem
 
 

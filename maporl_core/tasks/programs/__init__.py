@@ -1,0 +1,1 @@
+"""Little arithmetic programs, evaluated without running them."""

@@ -1,0 +1,1 @@
+"""What must not run in the trainer, in child processes under hard limits."""
