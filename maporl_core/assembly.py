@@ -12,7 +12,6 @@ from pathlib import Path
 
 import torch
 
-from maporl_core.adapter_files import load_adapter
 from maporl_core.config.schema import RunConfig
 from maporl_core.discussion import Bench, Listeners, Rules, Speaker, hold, opening_threads
 from maporl_core.engine import make_engine
@@ -21,7 +20,8 @@ from maporl_core.errors import DataError, MaporlError, ModelError
 from maporl_core.kit.progress import Progress
 from maporl_core.kit.user_paths import user_path
 from maporl_core.models import load, resolve_device
-from maporl_core.policy import Guest, LoadedModel, Policies
+from maporl_core.models.adapter_files import load_adapter
+from maporl_core.models.policy import Guest, LoadedModel, Policies
 from maporl_core.tasks.base import Task
 from maporl_core.tasks.registry import make_task
 from maporl_core.types import Discussion, Problem

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from maporl_core.chat import ChatCodec
 from maporl_core.errors import ModelError
+from maporl_core.models.chat_codec import ChatCodec
 from maporl_core.prompts import Seen
 
 Later = Callable[[Seen, Sequence[Seen]], str]

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from maporl_core.adapter_files import load_adapter, save_adapter
 from maporl_core.errors import StoreError
 from maporl_core.kit.seeds import stable_seed
-from maporl_core.policy import Policies
+from maporl_core.models.adapter_files import load_adapter, save_adapter
+from maporl_core.models.policy import Policies
 from maporl_core.store.checkpoint import checkpoint_at, list_checkpoints, newest_adapters
 from maporl_core.store.paths import RunDir
 from maporl_core.store.state_files import load_state, save_state

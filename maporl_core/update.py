@@ -17,8 +17,8 @@ from torch import Tensor
 from maporl_core.base_update import BaseUpdate, Place, UpdateResult
 from maporl_core.config.schema import RunConfig
 from maporl_core.losses import lr_factor, next_kl_coef
+from maporl_core.models.policy import Policies, Policy
 from maporl_core.packing import Row
-from maporl_core.policy import Policies, Policy
 
 __all__ = ["Place", "UpdateResult", "Updater", "mismatches"]
 

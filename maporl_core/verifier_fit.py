@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maporl_core.adapter_files import save_adapter
 from maporl_core.config.schema import BaseModelConfig, PolicyConfig
 from maporl_core.config.verifier import VerifierFitConfig
 from maporl_core.errors import ConfigError, DataError, MaporlError
@@ -32,7 +31,8 @@ from maporl_core.kit.progress import Progress
 from maporl_core.kit.seeds import stable_seed
 from maporl_core.kit.user_paths import exists, is_folder
 from maporl_core.models import load, resolve_device
-from maporl_core.policy import Base
+from maporl_core.models.adapter_files import save_adapter
+from maporl_core.models.policy import Base
 from maporl_core.run_state import seed_random_states
 from maporl_core.store.checkpoint import atomic_folder
 from maporl_core.store.failures import store_errors

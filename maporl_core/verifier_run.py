@@ -23,7 +23,7 @@ from maporl_core.errors import ConfigError, StoreError, TrainingError
 from maporl_core.kit.plain_text import one_line
 from maporl_core.kit.progress import Progress
 from maporl_core.kit.seeds import stable_seed
-from maporl_core.policy import Policy
+from maporl_core.models.policy import Policy
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader
 from maporl_core.store.records import DiscussionFilter

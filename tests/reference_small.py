@@ -13,8 +13,8 @@ import reference as ref
 from small import small_llama
 
 from maporl_core.config.schema import RunConfig
+from maporl_core.models.policy import Policies, Policy
 from maporl_core.packing import Row
-from maporl_core.policy import Policies, Policy
 from maporl_core.update import Updater, UpdateResult
 
 

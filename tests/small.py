@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from maporl_core.config.schema import RunConfig
-from maporl_core.policy import LoadedModel, Policies
+from maporl_core.models.policy import LoadedModel, Policies
 from maporl_core.types import Discussion, Message, Problem, RewardParts
 
 VOCABULARY = 64

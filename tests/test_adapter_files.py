@@ -15,10 +15,10 @@ from safetensors.torch import load_file, save_file
 from small import small_llama, word_tokenizer
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from maporl_core.adapter_files import load_adapter, save_adapter
 from maporl_core.config.schema import BaseModelConfig, PolicyConfig
 from maporl_core.errors import MaporlError, ModelError, StoreError
-from maporl_core.policy import Base, LoadedModel, Policy
+from maporl_core.models.adapter_files import load_adapter, save_adapter
+from maporl_core.models.policy import Base, LoadedModel, Policy
 
 TWO = {"a": PolicyConfig(rank=3, alpha=7.0), "b": PolicyConfig(rank=5, alpha=5.0)}
 

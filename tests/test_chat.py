@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from small import EOS, word_tokenizer
 
-from maporl_core.chat import ChatCodec
 from maporl_core.errors import ModelError
+from maporl_core.models.chat_codec import ChatCodec
 
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"

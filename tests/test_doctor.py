@@ -145,7 +145,7 @@ def test_a_broken_gguf_file_says_so(tmp_path: Path) -> None:
 def test_adapters_are_counted_as_they_are_made() -> None:
     import torch
 
-    from maporl_core.lora import AdapterShape, AdapterStack, target_names
+    from maporl_core.models.lora import AdapterShape, AdapterStack, target_names
 
     model = small_llama(SMALL, torch.float32).requires_grad_(False)
     stack = AdapterStack(model, [AdapterShape(8, 16.0)], target_names(model, "all-linear"))
@@ -169,7 +169,7 @@ def test_forecast_activations_are_what_autograd_keeps(shape: ModelShape, bits: i
     """Counts the bytes of every tensor saved for the backward of a real Llama with adapters."""
     import torch
 
-    from maporl_core.lora import AdapterShape, AdapterStack, target_names
+    from maporl_core.models.lora import AdapterShape, AdapterStack, target_names
 
     dtype = torch.float32 if bits == 32 else torch.bfloat16
     model = small_llama(shape, dtype).requires_grad_(False)

@@ -18,7 +18,7 @@ from maporl_core.engine.batch import OwnBatch
 from maporl_core.engine.hf import HFEngine
 from maporl_core.engine.plain import PlainEngine
 from maporl_core.errors import ModelError
-from maporl_core.policy import Base, LoadedModel
+from maporl_core.models.policy import Base, LoadedModel
 
 POLICIES = ("a", None, "b")
 SIZES = {

@@ -38,25 +38,21 @@ ROOMS: dict[str, str] = {
 """Each room of maporl_core, lowest first, and the rooms that it may import beside itself."""
 
 ATTIC: set[str] = {
-    "adapter_files",
     "advantages",
     "ask",
     "base_update",
-    "chat",
     "context",
     "debate",
     "discussion",
     "doctor",
     "engine",
     "evaluate",
-    "lora",
     "losses",
     "metrics",
     "packing",
     "padding",
     "pairing",
     "pocket",
-    "policy",
     "prompts",
     "rewards",
     "run_state",
@@ -228,4 +224,4 @@ def test_app_loads_no_model_library() -> None:
 
 
 def test_heavy_imports_are_noticed() -> None:
-    assert "torch" in loaded_by(["maporl_core.policy"])
+    assert "torch" in loaded_by(["maporl_core.models.policy"])

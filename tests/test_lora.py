@@ -12,7 +12,7 @@ from small import small_llama
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from maporl_core.errors import ModelError
-from maporl_core.lora import BASE_ROW, AdapterShape, AdapterStack, target_names
+from maporl_core.models.lora import BASE_ROW, AdapterShape, AdapterStack, target_names
 
 SHAPES = (AdapterShape(8, 16.0), AdapterShape(3, 4.0), AdapterShape(5, 5.0))
 ROWS = [1, BASE_ROW, 0, 2, 0, 1]

@@ -17,8 +17,8 @@ from test_train import Probe, new_run, small, state_bytes
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import TrainingError
 from maporl_core.kit.progress import Silent
+from maporl_core.models.policy import Policies
 from maporl_core.packing import pack
-from maporl_core.policy import Policies
 from maporl_core.store.checkpoint import list_checkpoints
 from maporl_core.store.reader import StoreReader
 from maporl_core.store.state_files import save_state

@@ -14,9 +14,9 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from maporl_core.chat import ChatCodec
 from maporl_core.errors import ModelError, StoreError
 from maporl_core.kit.progress import Silent
+from maporl_core.models.chat_codec import ChatCodec
 from maporl_core.pocket import VARIANTS, asset_path
 from maporl_core.pocket.build import REPORT_FILE, build
 from maporl_core.pocket.gates import Measures, failures, measure

@@ -8,7 +8,7 @@ import random
 import pytest
 import torch
 
-from maporl_core.chat import ChatCodec
+from maporl_core.models.chat_codec import ChatCodec
 from maporl_core.pocket.batches import Encoder
 from maporl_core.pocket.lessons import Lesson, Said, Shape, chance, draw_lesson, draw_shape
 from maporl_core.pocket.network import fresh_network

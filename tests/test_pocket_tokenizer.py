@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maporl_core.chat import ChatCodec
+from maporl_core.models.chat_codec import ChatCodec
 from maporl_core.pocket import VARIANTS
 from maporl_core.pocket.tokenizer import AGENT_NAMES, TRUST_ROLE, make_tokenizer
 from maporl_core.pocket.variants import VARIANT

@@ -11,7 +11,7 @@ from small import config, policies, small_llama, word_tokenizer
 
 from maporl_core.config.schema import BaseModelConfig, PolicyConfig, RunConfig
 from maporl_core.errors import ModelError
-from maporl_core.policy import Base, LoadedModel, Policies
+from maporl_core.models.policy import Base, LoadedModel, Policies
 
 
 def base(model: Any = None, **configs: PolicyConfig) -> Base:

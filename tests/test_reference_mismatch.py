@@ -23,8 +23,8 @@ from maporl_core.discussion import Bench, Rules, Speaker, hold
 from maporl_core.engine.base import Sampling
 from maporl_core.engine.hf import HFEngine
 from maporl_core.kit.progress import Silent
+from maporl_core.models.policy import Policies
 from maporl_core.packing import pack
-from maporl_core.policy import Policies
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader
 from maporl_core.train import train

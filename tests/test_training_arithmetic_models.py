@@ -15,8 +15,8 @@ from reference_small import Watched, watched_update
 from small import EOS, config, discussions, rewards, word_tokenizer
 
 from maporl_core.config.schema import BaseModelConfig, RunConfig
+from maporl_core.models.policy import Base, LoadedModel, Policies
 from maporl_core.packing import Row, pack
-from maporl_core.policy import Base, LoadedModel, Policies
 
 SIZES: dict[str, Any] = {
     "vocab_size": 64,

@@ -22,8 +22,8 @@ from maporl_core.discussion import Bench, Rules, Speaker, hold
 from maporl_core.engine.base import Sampling
 from maporl_core.engine.hf import HFEngine
 from maporl_core.kit.progress import Silent
+from maporl_core.models.policy import LoadedModel, Policies
 from maporl_core.packing import Row, pack
-from maporl_core.policy import LoadedModel, Policies
 from maporl_core.store.paths import RunDir
 from maporl_core.types import Discussion, Problem
 from maporl_core.update import Updater

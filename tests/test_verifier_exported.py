@@ -11,12 +11,12 @@ import torch
 from test_train import new_run, one_thread  # noqa: F401
 from test_verifier_in_run import refitting, stored
 
-from maporl_core.adapter_files import ADAPTER_FILE
 from maporl_core.cli.exports import export
 from maporl_core.cli.main import main
 from maporl_core.config.load import override_config
 from maporl_core.errors import ConfigError
 from maporl_core.kit.progress import Silent
+from maporl_core.models.adapter_files import ADAPTER_FILE
 from maporl_core.store.paths import RunDir
 from maporl_core.train import train
 from maporl_core.verifier.learned import POLICY

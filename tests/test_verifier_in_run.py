@@ -12,13 +12,13 @@ import torch
 from safetensors.torch import load_file
 from test_train import Probe, new_run, one_thread, small, state_bytes  # noqa: F401
 
-from maporl_core.adapter_files import ADAPTER_FILE, VALUE_FILE
 from maporl_core.assembly import assemble
 from maporl_core.config.load import load_config, override_config
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError, DataError, ModelError, StoreError
 from maporl_core.evaluate import evaluate_run
 from maporl_core.kit.progress import Silent
+from maporl_core.models.adapter_files import ADAPTER_FILE, VALUE_FILE
 from maporl_core.rewards import reward_discussion
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader

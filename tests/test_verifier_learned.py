@@ -14,14 +14,14 @@ import torch
 from safetensors.torch import load_file, save_file
 from small import EOS, small_llama, word_tokenizer
 
-from maporl_core.adapter_files import ADAPTER_FILE, VALUE_FILE
-from maporl_core.chat import ChatCodec
 from maporl_core.config.schema import BaseModelConfig, PolicyConfig
 from maporl_core.errors import DataError, ModelError
 from maporl_core.kit.progress import Silent
 from maporl_core.models import load
+from maporl_core.models.adapter_files import ADAPTER_FILE, VALUE_FILE
+from maporl_core.models.chat_codec import ChatCodec
+from maporl_core.models.policy import Base, LoadedModel
 from maporl_core.pocket import asset_path
-from maporl_core.policy import Base, LoadedModel
 from maporl_core.types import Message, Problem
 from maporl_core.verifier import files
 from maporl_core.verifier.data import Example

@@ -11,10 +11,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from maporl_core.adapter_files import ADAPTER_FILE, VALUE_FILE
 from maporl_core.cli.main import main
 from maporl_core.config.schema import BaseModelConfig
 from maporl_core.kit.progress import Silent
+from maporl_core.models.adapter_files import ADAPTER_FILE, VALUE_FILE
 from maporl_core.verifier import files
 from maporl_core.verifier.data import Example
 from maporl_core.verifier.fit import FitSettings

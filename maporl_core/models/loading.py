@@ -20,9 +20,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from maporl_core.config.schema import BaseModelConfig
 from maporl_core.errors import ModelError
 from maporl_core.models import safety
+from maporl_core.models.policy import LoadedModel
 from maporl_core.models.safety import ADAPTER_CONFIG, INDEX_FILE
 from maporl_core.models.source import Source, find, named
-from maporl_core.policy import LoadedModel
 
 _SANE_LENGTH = 1 << 24  # tokenizers without a limit name an astronomical one
 

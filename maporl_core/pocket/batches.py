@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from maporl_core.chat import ChatCodec
+from maporl_core.models.chat_codec import ChatCodec
 from maporl_core.pocket.lessons import Lesson, Said
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from transformers import LlamaForCausalLM, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
-from maporl_core.chat import ChatCodec
 from maporl_core.errors import ModelError, StoreError
 from maporl_core.kit.progress import Progress, Silent
+from maporl_core.models.chat_codec import ChatCodec
 from maporl_core.pocket import check_variant
 from maporl_core.pocket.gates import Measures, failures, measure
 from maporl_core.pocket.network import fresh_network

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from transformers import LlamaForCausalLM
 
-from maporl_core.chat import ChatCodec
+from maporl_core.models.chat_codec import ChatCodec
 from maporl_core.pocket.lessons import NOISY_SCORE
 from maporl_core.pocket.tokenizer import TRUST_ROLE
 from maporl_core.prompts import STYLES, Seen, score_digit

@@ -31,8 +31,8 @@ from torch.nn import Parameter
 from torch.nn.functional import log_softmax
 from transformers import LlamaForCausalLM, PreTrainedTokenizerBase
 
-from maporl_core.chat import ChatCodec
 from maporl_core.kit.progress import Progress
+from maporl_core.models.chat_codec import ChatCodec
 from maporl_core.pocket.batches import Batch, Encoder
 from maporl_core.pocket.lessons import Lesson, Shape, draw_lesson, draw_shape
 from maporl_core.pocket.muon import Muon

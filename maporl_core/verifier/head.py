@@ -17,8 +17,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from maporl_core.chat import ChatCodec
-from maporl_core.policy import Base
+from maporl_core.models.chat_codec import ChatCodec
+from maporl_core.models.policy import Base
 
 
 def encode(codec: ChatCodec, question: str, answer: str, max_length: int) -> tuple[list[int], bool]:

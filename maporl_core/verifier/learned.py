@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from maporl_core.policy import Base
+from maporl_core.models.policy import Base
 from maporl_core.types import Message, Problem
 from maporl_core.verifier.calibration import sigmoid
 from maporl_core.verifier.head import all_logits, encode

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from maporl_core.adapter_files import ADAPTER_FILE, CONFIG_FILE, VALUE_FILE
 from maporl_core.errors import DataError
+from maporl_core.models.adapter_files import ADAPTER_FILE, CONFIG_FILE, VALUE_FILE
 from maporl_core.store.failures import store_errors
 from maporl_core.verifier import files
 from maporl_core.verifier.figures import results_of

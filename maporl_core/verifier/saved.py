@@ -15,18 +15,18 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from maporl_core.adapter_files import (
+from maporl_core.config.schema import BaseModelConfig, PolicyConfig
+from maporl_core.errors import DataError, ModelError
+from maporl_core.kit.plain_text import one_line
+from maporl_core.kit.user_paths import is_file
+from maporl_core.models.adapter_files import (
     ADAPTER_FILE,
     VALUE_FILE,
     load_adapter,
     read_config,
     read_tensors,
 )
-from maporl_core.config.schema import BaseModelConfig, PolicyConfig
-from maporl_core.errors import DataError, ModelError
-from maporl_core.kit.plain_text import one_line
-from maporl_core.kit.user_paths import is_file
-from maporl_core.policy import Base
+from maporl_core.models.policy import Base
 from maporl_core.verifier import files
 from maporl_core.verifier.learned import POLICY, LearnedVerifier
 

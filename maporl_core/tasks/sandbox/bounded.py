@@ -30,7 +30,7 @@ _PROGRAM = (
     "import sys; sys.path.append(sys.argv[1]); "
     "from maporl_core.tasks.sandbox.child import main; main(sys.argv[2])"
 )
-_ROOT = str(Path(__file__).resolve().parents[2])
+_ROOT = str(Path(__file__).resolve().parents[3])
 _START_SECONDS = 120.0  # importing the libraries on a busy machine
 _GRACE_SECONDS = 10.0  # beyond the limit, before the child itself counts as hung
 _IDLE_CHILDREN = 2  # kept for the next call

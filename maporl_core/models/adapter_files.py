@@ -22,8 +22,8 @@ from torch import Tensor
 from maporl_core.errors import ModelError, StoreError
 from maporl_core.kit.plain_text import one_line
 from maporl_core.kit.user_paths import is_file
-from maporl_core.lora import StackedLoRALinear
-from maporl_core.policy import Policy
+from maporl_core.models.lora import StackedLoRALinear
+from maporl_core.models.policy import Policy
 
 ADAPTER_FILE = "adapter_model.safetensors"
 CONFIG_FILE = "adapter_config.json"

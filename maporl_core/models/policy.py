@@ -19,11 +19,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from maporl_core.chat import ChatCodec
 from maporl_core.config.schema import BaseModelConfig, PolicyConfig, RunConfig
 from maporl_core.errors import ModelError
 from maporl_core.kit.seeds import stable_seed
-from maporl_core.lora import BASE_ROW, AdapterShape, AdapterStack, target_names
+from maporl_core.models.chat_codec import ChatCodec
+from maporl_core.models.lora import BASE_ROW, AdapterShape, AdapterStack, target_names
 
 
 @dataclass(frozen=True, slots=True)
