@@ -17,7 +17,7 @@ from typing import Any
 
 import datasets  # noqa: F401 - loaded here once instead of in every process
 
-import maporl_core.session
+import maporl_core.runs.session
 import maporl_core.train
 from maporl_core.cli.main import main
 from maporl_core.store.writer import StoreWriter
@@ -65,13 +65,13 @@ def attempt(words: list[str], pipe: Connection, log: Path) -> None:
             os.dup2(file.fileno(), number)
     marks = Marks(pipe)
     marks.during(MODELS, maporl_core.train, "assemble")
-    marks.during(EVALUATION, maporl_core.session, "evaluate")
+    marks.during(EVALUATION, maporl_core.runs.session, "evaluate")
     marks.during(ROLLOUT, maporl_core.train, "one_step")  # its other phases are marked inside
     marks.during(UPDATE, Updater, "update")
     marks.during(STORE, StoreWriter, "write_step")
     marks.during(STORE, StoreWriter, "write_evaluation")
-    marks.during(CHECKPOINT, maporl_core.session, "save")
-    marks.during(FINAL, maporl_core.session, "save_policies")
+    marks.during(CHECKPOINT, maporl_core.runs.session, "save")
+    marks.during(FINAL, maporl_core.runs.session, "save_policies")
     code = main(words)
     sys.stdout.flush()
     sys.stderr.flush()

@@ -22,15 +22,15 @@ from maporl_core.kit.signals import StopFlag
 from maporl_core.metrics import step_metrics
 from maporl_core.packing import pack
 from maporl_core.rewards import count_shaping, reward_discussion, shaping_events
-from maporl_core.session import Abandoned, Session, open_session
-from maporl_core.step_report import memory_metrics, reward_metrics, speed_metrics
+from maporl_core.runs.live_feed import Watch
+from maporl_core.runs.session import Abandoned, Session, open_session
+from maporl_core.runs.step_metrics import memory_metrics, reward_metrics, speed_metrics
 from maporl_core.store.paths import RunDir
 from maporl_core.store.records import MessageReward, Paid
 from maporl_core.types import Discussion, PairedGain, RewardParts, StepReport
 from maporl_core.update import Updater, UpdateResult
 from maporl_core.verifier.watching import verifier_metrics
 from maporl_core.verifier_run import VerifierKeeper
-from maporl_core.watch import Watch
 
 Rewards = Sequence[tuple[tuple[RewardParts, ...], ...]]
 

@@ -1,6 +1,6 @@
 """A question of one's own while both sides answer it: the worker's events become two debates.
 
-In: events of ``maporl_core.ask``.  Out: two ``Debate`` records as far as they are known, and where
+In: events of ``maporl_core.runs.answer_worker``.  Out: two ``Debate`` records as far as they are known, and where
 things stand.  Pure.  Neighbours: ``compare_questioner`` owns the worker, the Compare screen shows
 the debates.
 """

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from maporl_core.ask import Question, Side
 from maporl_core.config.load import load_config
 from maporl_core.errors import ConfigError
 from maporl_core.kit.progress import Silent
+from maporl_core.runs.answer_worker import Question, Side
 from maporl_core.store.paths import RunDir
 
 SMALL = [

@@ -314,7 +314,7 @@ def test_a_built_in_model_is_built_with_what_was_asked_for(
         asked.append((folder.name, seed, variant, options))
         return {"loss": 0.01234, "measures": {"accuracy": [0.5, 0.51]}, "failed": []}
 
-    monkeypatch.setitem(sys.modules, "maporl_core.pocket.build", SimpleNamespace(build=build))
+    monkeypatch.setitem(sys.modules, "maporl_core.runs.pocket.build", SimpleNamespace(build=build))
     folder = tmp_path / "new"
     assert main(["pocket", "build", str(folder), "--variant", "pocket-b", "--seed", "3"]) == 0
     assert asked == [("new", 3, "pocket-b", {"steps": None, "gated": True})]

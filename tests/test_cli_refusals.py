@@ -11,8 +11,8 @@ from store_samples import new_run, summary
 from maporl_core.cli.main import main
 from maporl_core.config.load import dump_toml, load_config
 from maporl_core.config.schema import TaskConfig
-from maporl_core.debate import question_of_ones_own
 from maporl_core.errors import ConfigError
+from maporl_core.runs.own_question import question_of_ones_own
 from maporl_core.store.writer import StoreWriter
 from maporl_core.tasks.registry import make_task
 

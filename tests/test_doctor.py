@@ -12,9 +12,10 @@ import pytest
 from maporl_core.cli.main import main
 from maporl_core.config.load import load_config
 from maporl_core.config.schema import BaseModelConfig, PolicyConfig
-from maporl_core.doctor import Report, base_shapes, chosen_device, examine, needs, room
-from maporl_core.doctor.facts import Device, Disk, Hub, hub
-from maporl_core.doctor.memory import (
+from maporl_core.prompts import STYLES
+from maporl_core.runs.doctor import Report, base_shapes, chosen_device, examine, needs, room
+from maporl_core.runs.doctor.facts import Device, Disk, Hub, hub
+from maporl_core.runs.doctor.memory import (
     Seat,
     adapter_weights,
     cache_bytes,
@@ -23,8 +24,7 @@ from maporl_core.doctor.memory import (
     update_bytes,
     weight_bytes,
 )
-from maporl_core.doctor.shapes import KNOWN, ModelShape, ShapeUnknown, read_shape
-from maporl_core.prompts import STYLES
+from maporl_core.runs.doctor.shapes import KNOWN, ModelShape, ShapeUnknown, read_shape
 
 GIB = 1 << 30
 CPU = Device("cpu", "cpu", 32 * GIB, 24 * GIB)
@@ -346,7 +346,7 @@ def test_a_hub_that_does_not_answer_is_unreachable() -> None:
 @pytest.fixture
 def quiet_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """No GPU is looked for, so that nothing heavy is imported."""
-    monkeypatch.setattr("maporl_core.doctor.facts.gpus", lambda: ())
+    monkeypatch.setattr("maporl_core.runs.doctor.facts.gpus", lambda: ())
 
 
 def test_the_machine_alone_is_examined_without_a_config(quiet_torch: None, tmp_path: Path) -> None:
@@ -383,7 +383,7 @@ def test_doctor_speaks_json_and_ends_with_4_when_it_will_not_run(
 def test_importing_the_doctor_loads_no_torch() -> None:
     import subprocess
 
-    code = "import sys, maporl_core.doctor; print('torch' in sys.modules)"
+    code = "import sys, maporl_core.runs.doctor; print('torch' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

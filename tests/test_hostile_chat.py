@@ -17,13 +17,13 @@ from tokenizers.processors import TemplateProcessing
 from maporl_core.discussion import hold
 from maporl_core.engine.hf import HFEngine
 from maporl_core.errors import ModelError
-from maporl_core.evaluate import evaluate_run
 from maporl_core.metrics import step_metrics
 from maporl_core.models.chat_codec import ChatCodec
 from maporl_core.models.policy import LoadedModel, Policies
 from maporl_core.packing import pack
 from maporl_core.rewards import reward_discussion
-from maporl_core.step_report import out_of_context
+from maporl_core.runs.evaluate import evaluate_run
+from maporl_core.runs.step_metrics import out_of_context
 from maporl_core.store.reader import StoreReader
 from maporl_core.train import train
 from maporl_core.update import Updater

@@ -171,7 +171,7 @@ def test_wheel_holds_every_file_of_the_packages(wheel: zipfile.ZipFile) -> None:
     shipped = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert shipped == here
     assert "maporl_core/config/schema/presets/pocket.toml" in shipped
-    assert "maporl_core/pocket/assets/pocket/model.safetensors" in shipped
+    assert "maporl_core/models/built_in/pocket/model.safetensors" in shipped
 
 
 def test_wheel_carries_licence_commands_and_version(wheel: zipfile.ZipFile) -> None:

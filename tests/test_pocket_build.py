@@ -16,14 +16,14 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from maporl_core.errors import ModelError, StoreError
 from maporl_core.kit.progress import Silent
+from maporl_core.models.assets import VARIANTS, asset_path
 from maporl_core.models.chat_codec import ChatCodec
-from maporl_core.pocket import VARIANTS, asset_path
-from maporl_core.pocket.build import REPORT_FILE, build
-from maporl_core.pocket.gates import Measures, failures, measure
-from maporl_core.pocket.network import fresh_network
-from maporl_core.pocket.teach import RECENT, plan
-from maporl_core.pocket.tokenizer import make_tokenizer
-from maporl_core.pocket.variants import VARIANT
+from maporl_core.runs.pocket.build import REPORT_FILE, build
+from maporl_core.runs.pocket.gates import Measures, failures, measure
+from maporl_core.runs.pocket.network import fresh_network
+from maporl_core.runs.pocket.teach import RECENT, plan
+from maporl_core.runs.pocket.tokenizer import make_tokenizer
+from maporl_core.runs.pocket.variants import VARIANT
 
 GOOD = Measures(
     accuracy=(0.50, 0.49, 0.48),
@@ -79,7 +79,7 @@ def test_a_built_folder_is_read_by_the_auto_classes(built: Path) -> None:
 def test_a_model_that_fails_its_gates_is_not_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("maporl_core.pocket.build._GATE_QUESTIONS", 4)
+    monkeypatch.setattr("maporl_core.runs.pocket.build._GATE_QUESTIONS", 4)
 
     class Lines(Silent):
         def __init__(self) -> None:
@@ -130,7 +130,7 @@ def test_an_unknown_variant_suggests_the_nearest() -> None:
 
 def test_the_package_loads_no_torch() -> None:
     code = (
-        "import sys; from maporl_core.pocket import VARIANTS, asset_path; "
+        "import sys; from maporl_core.models.assets import VARIANTS, asset_path; "
         "asset_path(VARIANTS[0]); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from maporl_core.models.chat_codec import ChatCodec
-from maporl_core.pocket.batches import Encoder
-from maporl_core.pocket.lessons import Lesson, Said, Shape, chance, draw_lesson, draw_shape
-from maporl_core.pocket.network import fresh_network
-from maporl_core.pocket.teach import lesson_loss
-from maporl_core.pocket.tokenizer import TRUST_ROLE, make_tokenizer
-from maporl_core.pocket.variants import VARIANT
+from maporl_core.runs.pocket.batches import Encoder
+from maporl_core.runs.pocket.lessons import Lesson, Said, Shape, chance, draw_lesson, draw_shape
+from maporl_core.runs.pocket.network import fresh_network
+from maporl_core.runs.pocket.teach import lesson_loss
+from maporl_core.runs.pocket.tokenizer import TRUST_ROLE, make_tokenizer
+from maporl_core.runs.pocket.variants import VARIANT
 from maporl_core.tasks.pocket import PocketTask
 
 TOKENIZER = make_tokenizer(VARIANT["pocket"])

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from maporl_core.kit.progress import Silent
-from maporl_core.pocket import teach as module
-from maporl_core.pocket.muon import Muon, near_orthogonal
-from maporl_core.pocket.network import fresh_network
-from maporl_core.pocket.teach import plan, teach
-from maporl_core.pocket.tokenizer import make_tokenizer
-from maporl_core.pocket.variants import VARIANT
+from maporl_core.runs.pocket import teach as module
+from maporl_core.runs.pocket.muon import Muon, near_orthogonal
+from maporl_core.runs.pocket.network import fresh_network
+from maporl_core.runs.pocket.teach import plan, teach
+from maporl_core.runs.pocket.tokenizer import make_tokenizer
+from maporl_core.runs.pocket.variants import VARIANT
 
 TOKENIZER = make_tokenizer(VARIANT["pocket"])
 

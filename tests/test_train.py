@@ -128,7 +128,7 @@ def test_final_adapters_load_in_peft(tmp_path):
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
-    from maporl_core.pocket import asset_path
+    from maporl_core.models.assets import asset_path
 
     config = small()
     run = new_run(tmp_path, config)

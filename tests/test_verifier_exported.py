@@ -17,12 +17,12 @@ from maporl_core.config.load import override_config
 from maporl_core.errors import ConfigError
 from maporl_core.kit.progress import Silent
 from maporl_core.models.adapter_files import ADAPTER_FILE
+from maporl_core.runs.verifier.fitting import load_verifier
 from maporl_core.store.paths import RunDir
 from maporl_core.train import train
 from maporl_core.verifier.learned import POLICY
 from maporl_core.verifier.placing import BUILT_IN
 from maporl_core.verifier.refitted import write_refitted
-from maporl_core.verifier_fit import load_verifier
 from maporl_core.verifier_run import kept_verifier
 
 

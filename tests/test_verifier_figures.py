@@ -16,10 +16,10 @@ from pyarrow import parquet
 
 from maporl_core.config.schema import BaseModelConfig
 from maporl_core.kit.progress import Silent
+from maporl_core.runs.verifier.fitting import fit_verifier, load_verifier
 from maporl_core.verifier import files
 from maporl_core.verifier.data import Example
 from maporl_core.verifier.fit import FitSettings
-from maporl_core.verifier_fit import fit_verifier, load_verifier
 
 Floats = NDArray[np.float64]
 

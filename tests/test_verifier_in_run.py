@@ -16,10 +16,11 @@ from maporl_core.assembly import assemble
 from maporl_core.config.load import load_config, override_config
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError, DataError, ModelError, StoreError
-from maporl_core.evaluate import evaluate_run
 from maporl_core.kit.progress import Silent
 from maporl_core.models.adapter_files import ADAPTER_FILE, VALUE_FILE
 from maporl_core.rewards import reward_discussion
+from maporl_core.runs.evaluate import evaluate_run
+from maporl_core.runs.verifier.fitting import load_verifier
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader
 from maporl_core.store.writer import StoreWriter
@@ -35,7 +36,6 @@ from maporl_core.verifier.placing import (
     verifier_folder,
 )
 from maporl_core.verifier.watching import GAP
-from maporl_core.verifier_fit import load_verifier
 from maporl_core.verifier_run import VerifierKeeper, kept_verifier
 
 

@@ -22,10 +22,10 @@ from verifier_commands import (
 from maporl_core.config.load import load_config
 from maporl_core.errors import ConfigError, DataError, StoreError
 from maporl_core.kit.progress import Silent
+from maporl_core.runs.verifier.fitting import sampled_base
+from maporl_core.runs.verifier.sampling import Sampling, make_data
 from maporl_core.verifier import files
 from maporl_core.verifier.data import Selection
-from maporl_core.verifier_data import Sampling, make_data
-from maporl_core.verifier_fit import sampled_base
 
 
 def words(folder: Path) -> list[str]:
@@ -144,7 +144,7 @@ def _fields(record: object) -> dict[str, object]:
 def test_the_size_of_parts_is_that_of_the_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from maporl_core import verifier_data
+    from maporl_core.runs.verifier import sampling as verifier_data
 
     make_data(CONFIG, SAMPLING_OF_20, Selection(holdout=0.5), tmp_path, Silent())
     before = content(tmp_path)

@@ -19,9 +19,11 @@ from maporl_core.errors import DataError, ModelError
 from maporl_core.kit.progress import Silent
 from maporl_core.models import load
 from maporl_core.models.adapter_files import ADAPTER_FILE, VALUE_FILE
+from maporl_core.models.assets import asset_path
 from maporl_core.models.chat_codec import ChatCodec
 from maporl_core.models.policy import Base, LoadedModel
-from maporl_core.pocket import asset_path
+from maporl_core.runs.verifier.fitting import fit_verifier, load_verifier
+from maporl_core.runs.verifier.scoring import score_file
 from maporl_core.types import Message, Problem
 from maporl_core.verifier import files
 from maporl_core.verifier.data import Example
@@ -29,8 +31,6 @@ from maporl_core.verifier.fit import FitSettings, Rows, _step, fit
 from maporl_core.verifier.head import all_logits, encode, row_batches
 from maporl_core.verifier.learned import POLICY, LearnedVerifier
 from maporl_core.verifier.saved import read_saved
-from maporl_core.verifier_fit import fit_verifier, load_verifier
-from maporl_core.verifier_score import score_file
 
 SHAPE = PolicyConfig(rank=4, alpha=8.0)
 
@@ -226,7 +226,7 @@ def test_a_new_process_gives_the_same_scores(fitted: Path) -> None:
     code = (
         "import json, sys; from pathlib import Path\n"
         "from maporl_core.kit.progress import Silent\n"
-        "from maporl_core.verifier_fit import load_verifier\n"
+        "from maporl_core.runs.verifier.fitting import load_verifier\n"
         "found = load_verifier(Path(sys.argv[1]), Silent(), device='cpu')\n"
         "print(json.dumps(found.probabilities(json.loads(sys.argv[2]))))"
     )

@@ -15,10 +15,10 @@ from maporl_core.cli.main import main
 from maporl_core.config.schema import BaseModelConfig
 from maporl_core.kit.progress import Silent
 from maporl_core.models.adapter_files import ADAPTER_FILE, VALUE_FILE
+from maporl_core.runs.verifier.fitting import fit_verifier
 from maporl_core.verifier import files
 from maporl_core.verifier.data import Example
 from maporl_core.verifier.fit import FitSettings
-from maporl_core.verifier_fit import fit_verifier
 
 QUESTION = "Mia has 12 pens, gets 7 and loses 4. How many?"
 
@@ -90,7 +90,7 @@ def test_questions_that_give_no_data(
 def test_a_question_too_long_for_the_window_is_left_out_wherever_it_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from maporl_core import verifier_data
+    from maporl_core.runs.verifier import sampling as verifier_data
 
     monkeypatch.setattr(verifier_data, "PART_ANSWERS", 4)  # a part for each question
     path = tmp_path / "asked.jsonl"

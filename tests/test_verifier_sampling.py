@@ -14,10 +14,10 @@ from maporl_core.cli.main import main
 from maporl_core.config.load import load_config
 from maporl_core.errors import ConfigError, StoreError
 from maporl_core.kit.progress import Silent
+from maporl_core.runs.verifier.sampling import Sampling, make_data
 from maporl_core.store.paths import RunDir
 from maporl_core.verifier import files
 from maporl_core.verifier.data import Answer, Example, Selection
-from maporl_core.verifier_data import Sampling, make_data
 
 AGENTS, QUESTIONS = 2, 24
 CHANGES = ["discussion.max_new_tokens=24"]  # whole messages
@@ -176,7 +176,9 @@ def test_the_command_takes_a_run_and_a_checkpoint_of_it(run: RunDir, tmp_path: P
 def test_a_folder_grows_by_more_questions_to_what_they_give_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("maporl_core.verifier_data.PART_ANSWERS", 16)  # four questions a part
+    monkeypatch.setattr(
+        "maporl_core.runs.verifier.sampling.PART_ANSWERS", 16
+    )  # four questions a part
     words = ["verifier", "data", "pocket", "--samples", "4", "--set", "task.options.lean=0.9"]
 
     def ask(questions: int, folder: str) -> int:
@@ -211,7 +213,7 @@ def test_more_questions_with_another_setting_change_nothing(
 def test_a_folder_that_could_not_grow_goes_on_with_either_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("maporl_core.verifier_data.PART_ANSWERS", 16)
+    monkeypatch.setattr("maporl_core.runs.verifier.sampling.PART_ANSWERS", 16)
     words = ["verifier", "data", "pocket", "--samples", "4", "--set", "task.options.lean=0.9"]
 
     def ask(questions: int, folder: str) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from maporl_core.runs.live_feed import Watch
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader
 from maporl_core.store.writer import StoreWriter
 from maporl_core.types import Discussion, Message, Problem, RewardParts
-from maporl_core.watch import Watch
 
 PROBLEM = Problem("p", "why?", "1", "t", "train")
 
@@ -51,7 +51,7 @@ def test_text_grows_then_is_scored_then_paid(run):
 
 def test_growing_text_is_written_at_most_five_times_a_second(run, monkeypatch):
     clock = iter([0.0] + [0.01 * i for i in range(1, 100)])
-    monkeypatch.setattr("maporl_core.watch.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("maporl_core.runs.live_feed.time.monotonic", lambda: next(clock))
     with StoreWriter(run) as store:
         watch = Watch(store.live, 1, PROBLEM, ("Ada",), 1, lambda: None)
         written = []

@@ -22,7 +22,7 @@ from typing import Any, Self
 import datasets  # noqa: F401 - loaded here once instead of in every process
 import pyarrow.parquet  # noqa: F401 - as above
 
-import maporl_core.verifier_data as data
+import maporl_core.runs.verifier.sampling as data
 from maporl_core.assembly import Assembly, assemble
 from maporl_core.cli.main import main
 from maporl_core.config.load import load_config

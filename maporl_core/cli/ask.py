@@ -34,7 +34,7 @@ def ask_command(
 
     try:
         emit({"event": "stage", "text": "loading libraries", "total": None})
-        from maporl_core.ask import Side, Stages, Worker, lines_of
+        from maporl_core.runs.answer_worker import Side, Stages, Worker, lines_of
 
         worker = Worker([Side.parse(side) for side in sides], emit, Stages(emit))
         loading = True

@@ -42,7 +42,7 @@ from maporl_core.store.reader import list_runs
 
 if TYPE_CHECKING:
     from maporl_core.assembly import Assembly
-    from maporl_core.debate import Debate
+    from maporl_core.runs.own_question import Debate
     from maporl_core.types import Problem
 
 TITLES = {"base": "untrained agents", "trained": "co-trained agents"}
@@ -106,7 +106,7 @@ def debate_command(
         assembly = assemble(config, bar, kept_verifier(found, config))
         step = 0
         if "trained" in states and found is not None:
-            from maporl_core.run_state import load_policy_state
+            from maporl_core.runs.run_state import load_policy_state
 
             step = load_policy_state(found, assembly.policies, checkpoint)
         bar.pause()
@@ -155,7 +155,7 @@ def _whose(root: Path, run: str | None, base: bool) -> tuple[RunDir | None, str]
 
 
 def _problem(assembly: Assembly, question: str | None, gold: str | None, number: int) -> Problem:
-    from maporl_core.debate import question_of_ones_own
+    from maporl_core.runs.own_question import question_of_ones_own
 
     if question is not None:
         return question_of_ones_own(assembly, question, gold)
@@ -175,7 +175,7 @@ def _hold(
     quiet: bool,
 ) -> list[Debate]:
     """One discussion per state, shown as it goes unless ``quiet``."""
-    from maporl_core.debate import debate
+    from maporl_core.runs.own_question import debate
 
     console = err_console() if quiet else out_console()
     names = [speaker.name for speaker in assembly.speakers]

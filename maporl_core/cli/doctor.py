@@ -32,10 +32,10 @@ from maporl_core.cli.terminal import (
 from maporl_core.cli.verifier_check import verifier_seat
 from maporl_core.config.load import load_config
 from maporl_core.config.schema import RunConfig
-from maporl_core.doctor import Finding, Report, examine
-from maporl_core.doctor.facts import OPTIONAL
-from maporl_core.doctor.memory import Seat
 from maporl_core.errors import MaporlError, ModelError
+from maporl_core.runs.doctor import Finding, Report, examine
+from maporl_core.runs.doctor.facts import OPTIONAL
+from maporl_core.runs.doctor.memory import Seat
 
 EXAMPLES = examples(
     ("maporl doctor", "this machine"),

@@ -90,7 +90,7 @@ def eval_command(
     config = _config(found, task, overrides or ())
     with StageBar(err_console()) as bar:
         bar.stage("loading libraries")
-        from maporl_core.evaluate import evaluate_run
+        from maporl_core.runs.evaluate import evaluate_run
 
         summary = evaluate_run(
             found,
@@ -138,7 +138,7 @@ def _gain(run: RunDir, after: EvalSummary) -> PairedGain | None:
         base = next((e for e in reversed(stored) if _comparable(e, after)), None)
         if base is None:
             return None
-        from maporl_core.evaluate import paired_gain
+        from maporl_core.runs.evaluate import paired_gain
 
         return paired_gain(reader, base, mine)
 

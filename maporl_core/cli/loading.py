@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.status import Status
 
 from maporl_core.cli.terminal import plain
-from maporl_core.doctor import HUB_TASKS
 from maporl_core.kit.user_paths import exists, user_path
-from maporl_core.pocket import VARIANTS
+from maporl_core.models.assets import VARIANTS
+from maporl_core.runs.doctor import HUB_TASKS
 
 
 def is_loading(stage: str) -> bool:

@@ -17,7 +17,7 @@ from maporl_core.cli.shared import JsonOption, examples, show_help
 from maporl_core.cli.terminal import err_console, number, print_json, say, to_json
 from maporl_core.errors import ConfigError
 from maporl_core.kit.plain_text import one_line
-from maporl_core.pocket import VARIANTS, check_variant
+from maporl_core.models.assets import VARIANTS, check_variant
 
 app = typer.Typer(
     help="Make the built-in models.",
@@ -61,7 +61,7 @@ def build_command(
         raise ConfigError(f"{one_line(folder)} exists and is no model folder; name another one")
     with StageBar(err_console()) as bar:
         bar.stage("loading libraries")
-        from maporl_core.pocket.build import build
+        from maporl_core.runs.pocket.build import build
 
         report = build(folder, seed, variant, bar, steps=steps, gated=not ungated)
     if json:

@@ -109,7 +109,7 @@ def _own_gain(reader: StoreReader) -> PairedGain | None:
     labels = {e.summary.label for e in reader.evaluations() if e.origin == "run"}
     if not {"before", "after"} <= labels:
         return None
-    from maporl_core.evaluate import gain_between
+    from maporl_core.runs.evaluate import gain_between
 
     return gain_between(reader, "before", "after")
 

@@ -1,7 +1,7 @@
 """``maporl verifier data|fit|show|score``: teach a verifier, and let it score answers.
 
 In: words of the command line.  Out: a data folder, a verifier folder, scores.  Neighbours:
-``verifier_data`` samples, ``verifier_fit`` trains and reads back; both load torch, when they run.
+``sampling`` samples, ``fitting`` trains and reads back; both load torch, when they run.
 ``verifier_card`` shows what came of it.
 """
 
@@ -142,9 +142,9 @@ def data_command(
     config, run, state = _who(answering, root, overrides or ())
     with _termination_interrupts(), StageBar(err_console()) as bar:
         bar.stage("loading libraries")
+        from maporl_core.runs.verifier.sampling import Sampling, make_data
         from maporl_core.verifier.cards import STAGES
         from maporl_core.verifier.data import Selection
-        from maporl_core.verifier_data import Sampling, make_data
 
         fit = config.verifier.fit
         sampling = Sampling(
@@ -209,7 +209,7 @@ def fit_command(
         bar.stage("loading libraries")
         from dataclasses import replace
 
-        from maporl_core.verifier_fit import default_settings, fit_verifier, sampled_base
+        from maporl_core.runs.verifier.fitting import default_settings, fit_verifier, sampled_base
 
         config = sampled_base(data) if base is None else BaseModelConfig(model=base)
         given = {
@@ -268,9 +268,9 @@ def score_command(
         _check_file(out, file)
     with _termination_interrupts(), StageBar(err_console()) as bar:
         bar.stage("loading libraries")
+        from maporl_core.runs.verifier.scoring import score_file
         from maporl_core.verifier.files import check_writable, write_text
         from maporl_core.verifier.placing import named_folder
-        from maporl_core.verifier_score import score_file
 
         if out is not None:
             check_writable(out)

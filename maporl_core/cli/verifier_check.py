@@ -8,11 +8,11 @@ Neighbours: ``config check`` and ``doctor`` ask; ``verifier.placing`` decides as
 from __future__ import annotations
 
 from maporl_core.config.schema import RunConfig
-from maporl_core.doctor import Finding
-from maporl_core.doctor.memory import Seat
-from maporl_core.doctor.shapes import ShapeUnknown, read_shape
 from maporl_core.errors import ModelError
 from maporl_core.kit.plain_text import one_line
+from maporl_core.runs.doctor import Finding
+from maporl_core.runs.doctor.memory import Seat
+from maporl_core.runs.doctor.shapes import ShapeUnknown, read_shape
 
 
 def verifier_seat(config: RunConfig) -> tuple[Seat | None, list[Finding]]:

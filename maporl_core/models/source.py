@@ -18,8 +18,8 @@ from maporl_core.config.schema import BaseModelConfig
 from maporl_core.errors import ModelError
 from maporl_core.kit.plain_text import one_line
 from maporl_core.kit.user_paths import exists, is_file, is_folder, user_path
+from maporl_core.models.assets import VARIANTS, asset_path
 from maporl_core.models.safety import check_beside, check_file_names, check_folder
-from maporl_core.pocket import VARIANTS, asset_path
 
 _HUB_TIMEOUT = 10.0  # seconds for the first question to the hub
 _LOCAL_HINT = "give a local folder or a .gguf file instead"

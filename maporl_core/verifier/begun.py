@@ -1,7 +1,7 @@
 """The settings a data folder was begun with: the same ones go on in it, others are refused by name.
 
 In: everything that decides what is sampled, as plain tables.  Out: ``settings.json``, or a
-ConfigError.  Neighbours: ``files`` writes, ``verifier_data`` gathers the settings.
+ConfigError.  Neighbours: ``files`` writes, ``sampling`` gathers the settings.
 """
 
 from __future__ import annotations

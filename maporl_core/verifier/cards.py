@@ -1,7 +1,7 @@
 """The card of a verifier's data: what is in it and how it came about, as JSON and as a page.
 
 In: settings, counts, examples.  Out: a dict for ``card.json`` and Markdown for ``card.md``.
-Neighbours: ``verifier_data`` writes both, ``verifier_fit`` copies the dict into the verifier's own
+Neighbours: ``sampling`` writes both, ``fitting`` copies the dict into the verifier's own
 card, ``report`` has the page of that one.
 """
 

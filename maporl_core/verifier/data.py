@@ -1,7 +1,7 @@
 """Training data of a verifier: answers labelled by rule → balanced examples, split by question.
 
 In: every answer that was sampled, with the task's verdict.  Out: ``Example`` records and counts of
-what happened to the rest.  Pure: no files, no models.  Neighbours: ``verifier_data`` samples and
+what happened to the rest.  Pure: no files, no models.  Neighbours: ``sampling`` samples and
 labels, ``files`` stores, ``fit`` trains on the examples.
 
 Balancing (arXiv 2502.18439, verifier training): of each question as many right as wrong answers are

@@ -2,7 +2,7 @@
 
 In and out: ``Answer`` and ``Example`` records, plain dicts.  A file appears under its name only
 when it is whole and on disk, so a process may be killed at any moment; what it was writing then is
-swept by the next ``only_writer``.  Neighbours: ``data`` has the records, ``verifier_data`` decides
+swept by the next ``only_writer``.  Neighbours: ``data`` has the records, ``sampling`` decides
 what is written when.  pyarrow is imported on first use.
 """
 

@@ -2,7 +2,7 @@
 
 In: a base with the policy that becomes the verifier, encoded rows with labels, settings.  Out: the
 policy as it was when held-out questions were scored best, and the history.  Neighbours: ``head``
-makes logits, ``verifier_fit`` loads models and writes the result, ``calibration`` judges it.
+makes logits, ``fitting`` loads models and writes the result, ``calibration`` judges it.
 
 arXiv 2502.18439 trains rank 16, α 32 at 2e-4 for one epoch in batches of 4 × 2 on at most 550
 tokens; those are the defaults.  The base is never touched.

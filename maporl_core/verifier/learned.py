@@ -1,7 +1,7 @@
 """The learned verifier: v(t, a) is what an adapter and score head make of (question, message).
 
 In: a base that holds the verifier as one of its policies, the temperature that calibrates it.  Out:
-scores in [0, 1].  Neighbours: ``verifier_fit`` loads one from a folder; whoever composes a run puts
+scores in [0, 1].  Neighbours: ``fitting`` loads one from a folder; whoever composes a run puts
 the verifier's policy beside those of the agents, so that they share one frozen base.
 """
 

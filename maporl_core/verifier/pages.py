@@ -1,7 +1,7 @@
 """The card of a fitted verifier for people: a page of Markdown and a reliability diagram.
 
 In: the card, or one split's figures in it.  Out: text, and a PNG.  Neighbours: ``report`` makes the
-figures, ``verifier_fit`` writes the files.  matplotlib is imported on first use.
+figures, ``fitting`` writes the files.  matplotlib is imported on first use.
 """
 
 from __future__ import annotations

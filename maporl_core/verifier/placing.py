@@ -23,7 +23,7 @@ from maporl_core.store.failures import store_errors
 from maporl_core.verifier import files
 from maporl_core.verifier.saved import Saved, check_files, read_saved
 
-BUILT_IN = {"pocket": Path(__file__).parents[1] / "pocket" / "assets" / "verifier"}
+BUILT_IN = {"pocket": Path(__file__).parents[2] / "models" / "built_in" / "verifier"}
 """Fitted verifiers that come with the project, by the name that ``verifier.path`` gives them."""
 APART = "(verifier)"
 """Name of the base that only the verifier stands on; no section of a config can have it."""

@@ -1,7 +1,7 @@
 """What a fitted verifier is worth: every figure of its card, from logits and labels.
 
 In: logits of examples, the examples, a temperature.  Out: plain dicts for ``card.json``.
-Neighbours: ``calibration`` has the formulas, ``pages`` the words and the picture, ``verifier_fit``
+Neighbours: ``calibration`` has the formulas, ``pages`` the words and the picture, ``fitting``
 asks for a report on the held-out questions.
 """
 

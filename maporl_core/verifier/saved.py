@@ -2,7 +2,7 @@
 
 In: a folder of ``maporl verifier fit`` that anybody may have handed over.  Out: a ``Saved`` record.
 Only JSON and safetensors are read; no code that a folder holds or names is ever run.
-Neighbours: ``verifier_fit`` writes and loads such folders, ``adapter_files`` reads the weights.
+Neighbours: ``fitting`` writes and loads such folders, ``adapter_files`` reads the weights.
 """
 
 from __future__ import annotations

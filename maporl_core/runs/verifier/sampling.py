@@ -33,7 +33,7 @@ from maporl_core.kit.plain_text import one_line
 from maporl_core.kit.progress import Progress
 from maporl_core.kit.seeds import stable_seed
 from maporl_core.models.policy import Policies
-from maporl_core.run_state import load_policy_state
+from maporl_core.runs.run_state import load_policy_state
 from maporl_core.store.failures import store_errors
 from maporl_core.store.paths import RunDir
 from maporl_core.types import Message, Problem

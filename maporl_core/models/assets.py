@@ -1,8 +1,8 @@
-"""The built-in models: where they lie, and by which recipe they are made.
+"""The built-in models: where they lie.
 
 ``asset_path`` points at a folder in Hugging Face format that AutoModelForCausalLM and
-AutoTokenizer read.  ``build`` makes such a folder from nothing; it needs torch, so it is imported
-by those who build.  Importing this package loads no torch.
+AutoTokenizer read.  ``runs.pocket.build`` makes such a folder from nothing.  Importing this module
+loads no torch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ VARIANTS: tuple[str, ...] = ("pocket", "pocket-b")
 def asset_path(variant: str = "pocket") -> Path:
     """Folder of a built-in model.  Raises ModelError for an unknown or missing one."""
     check_variant(variant)
-    path = Path(__file__).parent / "assets" / variant
+    path = Path(__file__).parent / "built_in" / variant
     if not (path / "model.safetensors").is_file():
         raise ModelError(
             f"the built-in model {variant!r} is not in this installation; "

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from maporl_core.config.schema import BaseModelConfig, PolicyConfig, RunConfig
-from maporl_core.doctor.shapes import ModelShape
+from maporl_core.runs.doctor.shapes import ModelShape
 
 PROCESS_CPU = 400 << 20
 """Resident memory of Python with torch and transformers loaded, before any model."""

@@ -17,13 +17,13 @@ from transformers.utils import logging as transformers_logging
 
 from maporl_core.errors import ModelError, StoreError
 from maporl_core.kit.progress import Progress, Silent
+from maporl_core.models.assets import check_variant
 from maporl_core.models.chat_codec import ChatCodec
-from maporl_core.pocket import check_variant
-from maporl_core.pocket.gates import Measures, failures, measure
-from maporl_core.pocket.network import fresh_network
-from maporl_core.pocket.teach import teach
-from maporl_core.pocket.tokenizer import make_tokenizer
-from maporl_core.pocket.variants import VARIANT
+from maporl_core.runs.pocket.gates import Measures, failures, measure
+from maporl_core.runs.pocket.network import fresh_network
+from maporl_core.runs.pocket.teach import teach
+from maporl_core.runs.pocket.tokenizer import make_tokenizer
+from maporl_core.runs.pocket.variants import VARIANT
 
 REPORT_FILE = "build.json"  # beside the weights: how they were made, and what they can do
 _GATE_QUESTIONS = 500

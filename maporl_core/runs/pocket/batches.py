@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from maporl_core.models.chat_codec import ChatCodec
-from maporl_core.pocket.lessons import Lesson, Said
+from maporl_core.runs.pocket.lessons import Lesson, Said
 
 
 @dataclass(frozen=True, slots=True)

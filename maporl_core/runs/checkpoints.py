@@ -16,7 +16,7 @@ from pathlib import Path
 from maporl_core.config.load import check_resumable, dump_toml, load_config
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError, StoreError
-from maporl_core.run_state import load_run_state, save_run_state, seed_random_states
+from maporl_core.runs.run_state import load_run_state, save_run_state, seed_random_states
 from maporl_core.store.checkpoint import (
     Resumable,
     clean_leftovers,

@@ -33,7 +33,7 @@ from maporl_core.kit.user_paths import exists, is_folder
 from maporl_core.models import load, resolve_device
 from maporl_core.models.adapter_files import save_adapter
 from maporl_core.models.policy import Base
-from maporl_core.run_state import seed_random_states
+from maporl_core.runs.run_state import seed_random_states
 from maporl_core.store.checkpoint import atomic_folder
 from maporl_core.store.failures import store_errors
 from maporl_core.verifier import files, report

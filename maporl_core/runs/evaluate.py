@@ -20,8 +20,8 @@ from maporl_core.kit.offline import offline
 from maporl_core.kit.progress import Progress
 from maporl_core.metrics import agreement_T, correctness_QTA, transitions, votes_QT
 from maporl_core.pairing import bootstrap_T, pair
-from maporl_core.run_state import load_policy_state
-from maporl_core.step_report import out_of_context
+from maporl_core.runs.run_state import load_policy_state
+from maporl_core.runs.step_metrics import out_of_context
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader
 from maporl_core.store.records import Evaluation, Paid

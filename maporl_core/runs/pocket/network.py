@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
 
-from maporl_core.pocket.tokenizer import CONTEXT
-from maporl_core.pocket.variants import Variant
+from maporl_core.runs.pocket.tokenizer import CONTEXT
+from maporl_core.runs.pocket.variants import Variant
 
 _SPREAD = 0.05  # standard deviation of fresh weights
 _PERIODS = (2, 5, 10, 20, 25, 50, 100, 200)

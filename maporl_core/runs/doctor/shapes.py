@@ -16,7 +16,7 @@ from typing import Any
 from maporl_core.config.schema import BaseModelConfig
 from maporl_core.errors import ModelError
 from maporl_core.kit.user_paths import user_path
-from maporl_core.pocket import VARIANTS, asset_path
+from maporl_core.models.assets import VARIANTS, asset_path
 
 
 class ShapeUnknown(Exception):

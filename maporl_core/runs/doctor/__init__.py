@@ -14,12 +14,12 @@ from typing import Literal
 
 from maporl_core.config.load import config_warnings
 from maporl_core.config.schema import RunConfig
-from maporl_core.doctor import facts
-from maporl_core.doctor.facts import Device, Disk, Hub
-from maporl_core.doctor.memory import Forecast, Seat, forecast
-from maporl_core.doctor.shapes import KNOWN, ModelShape, ShapeUnknown, read_shape
 from maporl_core.kit.user_paths import exists, user_path
-from maporl_core.pocket import VARIANTS
+from maporl_core.models.assets import VARIANTS
+from maporl_core.runs.doctor import facts
+from maporl_core.runs.doctor.facts import Device, Disk, Hub
+from maporl_core.runs.doctor.memory import Forecast, Seat, forecast
+from maporl_core.runs.doctor.shapes import KNOWN, ModelShape, ShapeUnknown, read_shape
 
 LOW_DISK = 2 << 30
 TIGHT = 0.85

@@ -33,10 +33,10 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerBase
 
 from maporl_core.kit.progress import Progress
 from maporl_core.models.chat_codec import ChatCodec
-from maporl_core.pocket.batches import Batch, Encoder
-from maporl_core.pocket.lessons import Lesson, Shape, draw_lesson, draw_shape
-from maporl_core.pocket.muon import Muon
-from maporl_core.pocket.variants import Variant
+from maporl_core.runs.pocket.batches import Batch, Encoder
+from maporl_core.runs.pocket.lessons import Lesson, Shape, draw_lesson, draw_shape
+from maporl_core.runs.pocket.muon import Muon
+from maporl_core.runs.pocket.variants import Variant
 
 _ALONE, _TOLD = 1 / 12, 1 / 2  # ends of the first two stages at the latest, as shares of all steps
 _LEARNED = 0.025  # nats: mean loss at which the second stage ends

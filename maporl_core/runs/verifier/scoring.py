@@ -1,7 +1,7 @@
 """Scoring a file of answers: rows with a question and an answer in, the same with a score out.
 
 In: JSON lines or Parquet, a verifier folder.  Out: plain rows.  Neighbours: ``tasks.rows`` reads
-with file and line in every complaint, ``verifier_fit`` loads the verifier, ``cli`` prints.
+with file and line in every complaint, ``fitting`` loads the verifier, ``cli`` prints.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from maporl_core.kit.offline import offline
 from maporl_core.kit.plain_text import one_line
 from maporl_core.kit.progress import Progress
 from maporl_core.kit.user_paths import exists, is_file, user_path
+from maporl_core.runs.verifier.fitting import load_verifier
 from maporl_core.tasks.data.rows import BadRow, Tally, read_rows, text_of
-from maporl_core.verifier_fit import load_verifier
 
 
 class _Rows(Tally):

@@ -1,7 +1,7 @@
 """One training process on one run folder: lock, store, signals, requests, checkpoints.
 
 In: a run's folder.  Out: everything of a run that is not the algorithm, so that ``train`` reads as
-one page.  Neighbours: ``store`` keeps rows and folders, ``signals`` hears signals, ``saving``
+one page.  Neighbours: ``store`` keeps rows and folders, ``signals`` hears signals, ``checkpoints``
 writes checkpoints and goes on from them, ``evaluate`` measures.
 """
 
@@ -15,12 +15,12 @@ from typing import NoReturn
 from maporl_core.assembly import Assembly
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import Interrupted, MaporlError, StoreError, TrainingError
-from maporl_core.evaluate import evaluate, gain_between, held_out
 from maporl_core.kit.progress import Progress
 from maporl_core.kit.signals import StopFlag, stop_signals
-from maporl_core.run_state import save_policies, seed_random_states
-from maporl_core.saving import restore, save
-from maporl_core.step_report import not_finite, out_of_context
+from maporl_core.runs.checkpoints import restore, save
+from maporl_core.runs.evaluate import evaluate, gain_between, held_out
+from maporl_core.runs.run_state import save_policies, seed_random_states
+from maporl_core.runs.step_metrics import not_finite, out_of_context
 from maporl_core.store.checkpoint import atomic_folder
 from maporl_core.store.lock import RunLock
 from maporl_core.store.paths import RunDir
