@@ -13,15 +13,15 @@ from pathlib import Path
 import torch
 
 from maporl_core.config.schema import RunConfig
-from maporl_core.discussion import Bench, Listeners, Rules, Speaker, hold, opening_threads
-from maporl_core.engine import make_engine
-from maporl_core.engine.base import Engine, Sampling
 from maporl_core.errors import DataError, MaporlError, ModelError
 from maporl_core.kit.progress import Progress
 from maporl_core.kit.user_paths import user_path
 from maporl_core.models import load, resolve_device
 from maporl_core.models.adapter_files import load_adapter
 from maporl_core.models.policy import Guest, LoadedModel, Policies
+from maporl_core.rollout.discussion import Bench, Listeners, Rules, Speaker, hold, opening_threads
+from maporl_core.rollout.engine import make_engine
+from maporl_core.rollout.engine.base import Engine, Sampling
 from maporl_core.tasks.base import Task
 from maporl_core.tasks.registry import make_task
 from maporl_core.types import Discussion, Problem

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from small import EOS, config, policies
 
-from maporl_core.context import fit_next_prompt, fit_opening
-from maporl_core.discussion import Bench, Listeners, Rules, Speaker, hold
-from maporl_core.engine.base import Completion, Sampling
-from maporl_core.engine.hf import HFEngine
 from maporl_core.errors import ModelError
-from maporl_core.prompts import STYLES, Seen
+from maporl_core.rollout.discussion import Bench, Listeners, Rules, Speaker, hold
+from maporl_core.rollout.engine.base import Completion, Sampling
+from maporl_core.rollout.engine.in_process import HFEngine
+from maporl_core.rollout.prompts import STYLES, Seen
+from maporl_core.rollout.window import fit_next_prompt, fit_opening
 from maporl_core.types import Problem
 
 PROBLEMS = [Problem(f"p{i}", f"w{10 + i} w{20 + i}", "w5", "made-up", "train") for i in range(4)]
@@ -135,7 +135,7 @@ def test_feedback_off_hides_scores():
 
         style = replace(STYLES["compact"], later=spy)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("maporl_core.discussion.STYLES", {"compact": style})
+            patch.setattr("maporl_core.rollout.discussion.STYLES", {"compact": style})
             hold(PROBLEMS[:1], [0], speakers, bench(0.7), rules(feedback=feedback), None)
         assert all((own.score is not None) == digit for own, _ in seen)
 

@@ -12,7 +12,7 @@ import pytest
 from maporl_core.cli.main import main
 from maporl_core.config.load import load_config
 from maporl_core.config.schema import BaseModelConfig, PolicyConfig
-from maporl_core.prompts import STYLES
+from maporl_core.rollout.prompts import STYLES
 from maporl_core.runs.doctor import Report, base_shapes, chosen_device, examine, needs, room
 from maporl_core.runs.doctor.facts import Device, Disk, Hub, hub
 from maporl_core.runs.doctor.memory import (

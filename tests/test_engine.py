@@ -12,13 +12,13 @@ import transformers
 from small import EOS, small_llama, word_tokenizer
 
 from maporl_core.config.schema import BaseModelConfig, EngineConfig, PolicyConfig
-from maporl_core.engine import make_engine
-from maporl_core.engine.base import Completion, Request, Sampling
-from maporl_core.engine.batch import OwnBatch
-from maporl_core.engine.hf import HFEngine
-from maporl_core.engine.plain import PlainEngine
 from maporl_core.errors import ModelError
 from maporl_core.models.policy import Base, LoadedModel
+from maporl_core.rollout.engine import make_engine
+from maporl_core.rollout.engine.base import Completion, Request, Sampling
+from maporl_core.rollout.engine.batch import OwnBatch
+from maporl_core.rollout.engine.in_process import HFEngine
+from maporl_core.rollout.engine.reference import PlainEngine
 
 POLICIES = ("a", None, "b")
 SIZES = {

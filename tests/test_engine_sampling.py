@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from maporl_core.engine.sampling import greedy, sample, uniforms
+from maporl_core.rollout.engine.sampling import greedy, sample, uniforms
 
 
 def logits(rows: int, vocabulary: int, seed: int = 0, scale: float = 2.0) -> torch.Tensor:

@@ -14,14 +14,14 @@ from test_discussion import PROBLEMS, bench, real_table, rules, table
 from test_train import Probe, new_run, small
 from tokenizers.processors import TemplateProcessing
 
-from maporl_core.discussion import hold
-from maporl_core.engine.hf import HFEngine
 from maporl_core.errors import ModelError
 from maporl_core.metrics import step_metrics
 from maporl_core.models.chat_codec import ChatCodec
 from maporl_core.models.policy import LoadedModel, Policies
 from maporl_core.packing import pack
 from maporl_core.rewards import reward_discussion
+from maporl_core.rollout.discussion import hold
+from maporl_core.rollout.engine.in_process import HFEngine
 from maporl_core.runs.evaluate import evaluate_run
 from maporl_core.runs.step_metrics import out_of_context
 from maporl_core.store.reader import StoreReader
@@ -141,7 +141,7 @@ def test_a_discussion_that_outgrows_its_window_ends_and_the_others_go_on(
     def later(own: Any, others: Any) -> str:  # a style that leaves nothing to cut
         return " ".join(["w7"] * len(own.text.split()) * 2)
 
-    from maporl_core.prompts import STYLES
+    from maporl_core.rollout.prompts import STYLES
 
     monkeypatch.setitem(STYLES, "stiff", replace(STYLES["compact"], later=later))  # type: ignore[arg-type]
     short = rules(style="stiff", turns=3)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from maporl_core.models.assets import VARIANTS
 from maporl_core.models.chat_codec import ChatCodec
-from maporl_core.prompts import STYLES, Seen
+from maporl_core.rollout.prompts import STYLES, Seen
 from maporl_core.runs.pocket.tokenizer import AGENT_NAMES, TRUST_ROLE, make_tokenizer
 from maporl_core.runs.pocket.variants import VARIANT
 from maporl_core.tasks.pocket import PocketTask

@@ -19,12 +19,12 @@ from small import policies, rewards
 
 from maporl_core.config.load import dump_toml
 from maporl_core.config.schema import RunConfig
-from maporl_core.discussion import Bench, Rules, Speaker, hold
-from maporl_core.engine.base import Sampling
-from maporl_core.engine.hf import HFEngine
 from maporl_core.kit.progress import Silent
 from maporl_core.models.policy import Policies
 from maporl_core.packing import pack
+from maporl_core.rollout.discussion import Bench, Rules, Speaker, hold
+from maporl_core.rollout.engine.base import Sampling
+from maporl_core.rollout.engine.in_process import HFEngine
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader
 from maporl_core.train import train
@@ -196,7 +196,7 @@ def test_the_limit_decides_on_either_side_and_numbers_that_are_none_always_warn(
 def test_a_run_with_a_shifted_sampler_warns_in_its_log_unless_the_limit_is_wider(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch, limit: float, warned: bool
 ) -> None:
-    import maporl_core.engine.hf as engine
+    import maporl_core.rollout.engine.in_process as engine
 
     honest = engine.sample
 

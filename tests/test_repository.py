@@ -15,7 +15,7 @@ import typer
 
 from maporl_core.cli.main import app
 from maporl_core.config.load import load_config, preset_names
-from maporl_core.prompts import STYLES, Seen
+from maporl_core.rollout.prompts import STYLES, Seen
 
 ROOT = Path(__file__).parent.parent
 

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from maporl_core.assembly import Assembly, assemble
 from maporl_core.config.schema import RunConfig
-from maporl_core.discussion import Listeners
 from maporl_core.kit.offline import offline
 from maporl_core.kit.progress import Progress
 from maporl_core.metrics import agreement_T, correctness_QTA, transitions, votes_QT
 from maporl_core.pairing import bootstrap_T, pair
+from maporl_core.rollout.discussion import Listeners
 from maporl_core.runs.run_state import load_policy_state
 from maporl_core.runs.step_metrics import out_of_context
 from maporl_core.store.paths import RunDir

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from maporl_core.discussion import Listeners
+from maporl_core.rollout.discussion import Listeners
 from maporl_core.store.live import LiveWriter
 from maporl_core.store.records import LiveMessage
 from maporl_core.types import Discussion, Message, Problem, RewardParts

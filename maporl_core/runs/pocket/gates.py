@@ -18,7 +18,7 @@ import torch
 from transformers import LlamaForCausalLM
 
 from maporl_core.models.chat_codec import ChatCodec
-from maporl_core.prompts import STYLES, Seen, score_digit
+from maporl_core.rollout.prompts import STYLES, Seen, score_digit
 from maporl_core.runs.pocket.lessons import NOISY_SCORE
 from maporl_core.runs.pocket.tokenizer import TRUST_ROLE
 from maporl_core.tasks.pocket import Numbers, PocketTask, draw_numbers, draw_question

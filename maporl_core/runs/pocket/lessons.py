@@ -13,7 +13,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from maporl_core.prompts import STYLES, Seen, score_digit
+from maporl_core.rollout.prompts import STYLES, Seen, score_digit
 from maporl_core.runs.pocket.tokenizer import AGENT_NAMES, TRUST_ROLE
 from maporl_core.tasks.pocket import draw_numbers, draw_question
 

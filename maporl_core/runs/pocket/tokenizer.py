@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from maporl_core.prompts import STYLES, Seen
+from maporl_core.rollout.prompts import STYLES, Seen
 from maporl_core.runs.pocket.variants import Markers, Variant
 from maporl_core.tasks.pocket import NAMES, OBJECTS, TEMPLATES, VERBS
 

@@ -26,13 +26,13 @@ from maporl_core.assembly import Assembly, assemble
 from maporl_core.config.load import override_config, plain
 from maporl_core.config.schema import RunConfig, VerifierConfig
 from maporl_core.config.verifier import VerifierFitConfig
-from maporl_core.discussion import Listeners
 from maporl_core.errors import DataError, Interrupted, ModelError
 from maporl_core.kit.offline import offline
 from maporl_core.kit.plain_text import one_line
 from maporl_core.kit.progress import Progress
 from maporl_core.kit.seeds import stable_seed
 from maporl_core.models.policy import Policies
+from maporl_core.rollout.discussion import Listeners
 from maporl_core.runs.run_state import load_policy_state
 from maporl_core.store.failures import store_errors
 from maporl_core.store.paths import RunDir

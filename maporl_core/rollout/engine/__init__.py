@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from maporl_core.config.schema import EngineConfig
-from maporl_core.engine.base import Engine
+from maporl_core.rollout.engine.base import Engine
 
 if TYPE_CHECKING:
-    from maporl_core.engine.model import BaseModel
+    from maporl_core.rollout.engine.model import BaseModel
 
 
 def make_engine(base: BaseModel, config: EngineConfig) -> Engine:
     """The engine that answers for one base and all adapters on it ("auto" and "hf": in process)."""
-    from maporl_core.engine.hf import HFEngine
+    from maporl_core.rollout.engine.in_process import HFEngine
 
     return HFEngine(base, config.max_batch)

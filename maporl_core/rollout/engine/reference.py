@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import torch
 
-from maporl_core.engine.base import Completion, OnTokens, Request, Sampling
-from maporl_core.engine.model import BaseModel, Decoder
-from maporl_core.engine.sampling import greedy, sample, uniforms
+from maporl_core.rollout.engine.base import Completion, OnTokens, Request, Sampling
+from maporl_core.rollout.engine.model import BaseModel, Decoder
+from maporl_core.rollout.engine.sampling import greedy, sample, uniforms
 
 
 class PlainEngine:

@@ -14,9 +14,9 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
-from maporl_core.engine.batch import Batch, LibraryBatch, OwnBatch, Row
-from maporl_core.engine.cache import CacheShape, Kept
-from maporl_core.engine.model import BaseModel, Decoder
+from maporl_core.rollout.engine.batch import Batch, LibraryBatch, OwnBatch, Row
+from maporl_core.rollout.engine.cache import CacheShape, Kept
+from maporl_core.rollout.engine.model import BaseModel, Decoder
 
 _RAGGED = ((1, 2, 3), (2,))
 _EQUAL = ((1, 2, 3), (2, 3, 1))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from maporl_core.errors import ModelError
 from maporl_core.models.chat_codec import ChatCodec
-from maporl_core.prompts import Seen
+from maporl_core.rollout.prompts import Seen
 
 Later = Callable[[Seen, Sequence[Seen]], str]
 

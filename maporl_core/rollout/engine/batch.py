@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
-from maporl_core.engine.cache import CacheShape, Kept, RowCache
-from maporl_core.engine.model import BaseModel, Decoder
+from maporl_core.rollout.engine.cache import CacheShape, Kept, RowCache
+from maporl_core.rollout.engine.model import BaseModel, Decoder
 
 _PREFILL_TOKENS_CPU = 2048
 _PREFILL_TOKENS_GPU = 16_384

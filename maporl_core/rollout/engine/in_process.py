@@ -20,13 +20,13 @@ import psutil
 import torch
 from torch import Tensor
 
-from maporl_core.engine.base import Completion, OnTokens, Request, Sampling
-from maporl_core.engine.batch import Batch, LibraryBatch, OwnBatch, Row, fill_holes
-from maporl_core.engine.cache import CacheShape, Kept
-from maporl_core.engine.model import BaseModel, Decoder
-from maporl_core.engine.probe import library_cache_pads, own_cache_shape
-from maporl_core.engine.sampling import greedy, sample, uniforms
 from maporl_core.errors import ModelError
+from maporl_core.rollout.engine.base import Completion, OnTokens, Request, Sampling
+from maporl_core.rollout.engine.batch import Batch, LibraryBatch, OwnBatch, Row, fill_holes
+from maporl_core.rollout.engine.cache import CacheShape, Kept
+from maporl_core.rollout.engine.model import BaseModel, Decoder
+from maporl_core.rollout.engine.probe import library_cache_pads, own_cache_shape
+from maporl_core.rollout.engine.sampling import greedy, sample, uniforms
 from maporl_core.types import Finish
 
 _LOGITS = 1 << 25

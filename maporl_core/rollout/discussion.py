@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from maporl_core.context import ContextFull, Thread, fit_next_prompt, fit_opening
-from maporl_core.engine.base import Completion, Engine, Request, Sampling
 from maporl_core.kit.seeds import stable_seed
 from maporl_core.models.chat_codec import ChatCodec
-from maporl_core.prompts import STYLES, Seen
+from maporl_core.rollout.engine.base import Completion, Engine, Request, Sampling
+from maporl_core.rollout.prompts import STYLES, Seen
+from maporl_core.rollout.window import ContextFull, Thread, fit_next_prompt, fit_opening
 from maporl_core.types import Discussion, Message, Problem
 
 Grade = Callable[[str, Problem], tuple[str | None, bool | None]]

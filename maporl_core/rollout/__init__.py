@@ -1,0 +1,1 @@
+"""From problems to discussions: who speaks, what is read, and who samples."""
