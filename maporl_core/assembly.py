@@ -14,6 +14,10 @@ import torch
 
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import DataError, MaporlError, ModelError
+from maporl_core.judging.verifier import TimedVerifier, Verifier, make_verifier
+from maporl_core.judging.verifier.learned import POLICY
+from maporl_core.judging.verifier.placing import Placed, place, verifier_folder
+from maporl_core.judging.verifier.saved import verifier_on
 from maporl_core.kit.progress import Progress
 from maporl_core.kit.user_paths import user_path
 from maporl_core.models import load, resolve_device
@@ -25,10 +29,6 @@ from maporl_core.rollout.engine.base import Engine, Sampling
 from maporl_core.tasks.base import Task
 from maporl_core.tasks.registry import make_task
 from maporl_core.types import Discussion, Problem
-from maporl_core.verifier import TimedVerifier, Verifier, make_verifier
-from maporl_core.verifier.learned import POLICY
-from maporl_core.verifier.placing import Placed, place, verifier_folder
-from maporl_core.verifier.saved import verifier_on
 
 
 @dataclass(frozen=True, slots=True)

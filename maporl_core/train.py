@@ -15,13 +15,15 @@ from dataclasses import dataclass, replace
 
 from maporl_core.assembly import Assembly, assemble
 from maporl_core.config.schema import RunConfig
+from maporl_core.judging.metrics import step_metrics
+from maporl_core.judging.rewards.maporl import count_shaping, reward_discussion, shaping_events
+from maporl_core.judging.verifier.keeper import VerifierKeeper
+from maporl_core.judging.verifier.watching import verifier_metrics
 from maporl_core.kit.offline import offline
 from maporl_core.kit.progress import KeptStage, Progress
 from maporl_core.kit.seeds import stable_seed
 from maporl_core.kit.signals import StopFlag
-from maporl_core.metrics import step_metrics
 from maporl_core.packing import pack
-from maporl_core.rewards import count_shaping, reward_discussion, shaping_events
 from maporl_core.runs.live_feed import Watch
 from maporl_core.runs.session import Abandoned, Session, open_session
 from maporl_core.runs.step_metrics import memory_metrics, reward_metrics, speed_metrics
@@ -29,8 +31,6 @@ from maporl_core.store.paths import RunDir
 from maporl_core.store.records import MessageReward, Paid
 from maporl_core.types import Discussion, PairedGain, RewardParts, StepReport
 from maporl_core.update import Updater, UpdateResult
-from maporl_core.verifier.watching import verifier_metrics
-from maporl_core.verifier_run import VerifierKeeper
 
 Rewards = Sequence[tuple[tuple[RewardParts, ...], ...]]
 

@@ -2,7 +2,7 @@
 
 In: two evaluations with the rows of their questions.  Out: a ``Comparison``; filters on its items.
 Pure.  Neighbours: ``compare_load`` reads the rows, ``compare_text`` words them, the Compare screen
-shows them; ``maporl_core.pairing`` does the statistics.
+shows them; ``maporl_core.judging.pairing`` does the statistics.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from maporl_core.pairing import (
+from maporl_core.judging.pairing import (
     Flips,
     Pairing,
     by_question,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 
-from maporl_core.pairing import Pairing
+from maporl_core.judging.pairing import Pairing
 from maporl_core.store.reader import Evaluation
 from maporl_core.types import Interval
 from maporl_tui.compare_items import (

@@ -1,7 +1,7 @@
 """What was paid in one discussion, held against the rules that pay.
 
 In: a stored discussion and the run's config.  Out: an ``Account`` of it, and numbers as sums print
-them.  Pure.  Neighbours: ``maporl_core.rewards`` is asked again here; ``why`` and ``why_parts`` put
+them.  Pure.  Neighbours: ``maporl_core.judging.rewards.maporl`` is asked again here; ``why`` and ``why_parts`` put
 the account into words.
 
 The stored numbers are what was paid.  They are explained only where the rules still give them: an
@@ -18,7 +18,7 @@ from typing import Literal
 
 from maporl_core.config.schema import RewardConfig, RunConfig
 from maporl_core.errors import DataError
-from maporl_core.rewards import ShapingEvent, reward_discussion, shaping_events
+from maporl_core.judging.rewards.maporl import ShapingEvent, reward_discussion, shaping_events
 from maporl_core.store.reader import MessageReward, StoredDiscussion
 from maporl_core.types import REWARD_PARTS, Discussion, RewardParts
 from maporl_tui.text import one_line

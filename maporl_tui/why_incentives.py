@@ -1,7 +1,7 @@
 """Incentives in words: which row of which table fired, and who had which verdict.
 
 In: an ``Account`` and a place in it.  Out: lines.  Pure.  Neighbours: ``why`` asks for them;
-``maporl_core.rewards`` holds both tables; docs/rewards.md prints them.
+``maporl_core.judging.rewards.maporl`` holds both tables; docs/rewards.md prints them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from maporl_core.config.schema import RewardConfig
-from maporl_core.rewards import SCORE_THRESHOLD, ShapingEvent, ShapingRow
+from maporl_core.judging.rewards.maporl import SCORE_THRESHOLD, ShapingEvent, ShapingRow
 from maporl_tui.why_account import INCENTIVES, Account, Why, digits_for, figure, short
 
 _REVISIONS = INCENTIVES[:2]

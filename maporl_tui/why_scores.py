@@ -1,13 +1,13 @@
 """Own and influence in words: which scores a verification reward is made of.
 
 In: an ``Account`` and a place in it.  Out: lines.  Pure.  Neighbours: ``why`` asks for them;
-``maporl_core.rewards.score_terms`` gives the terms; docs/rewards.md has the formulas.
+``maporl_core.judging.rewards.maporl.score_terms`` gives the terms; docs/rewards.md has the formulas.
 """
 
 from __future__ import annotations
 
 from maporl_core.config.schema import RewardConfig
-from maporl_core.rewards import ScoreTerm, score_terms
+from maporl_core.judging.rewards.maporl import ScoreTerm, score_terms
 from maporl_tui.why_account import Account, Why, adds_up, digits_for, figure, short
 
 

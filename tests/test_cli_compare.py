@@ -16,7 +16,7 @@ from tui_samples import evaluation_of, held
 from maporl_core.cli.compare_choose import eval_command
 from maporl_core.cli.main import main
 from maporl_core.config.load import dump_toml, load_config
-from maporl_core.pairing import mcnemar_p
+from maporl_core.judging.pairing import mcnemar_p
 from maporl_core.store.paths import RunDir
 from maporl_core.store.records import Paid
 from maporl_core.store.writer import StoreWriter

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from maporl_core.cli.main import main
-from maporl_core.verifier.placing import BUILT_IN
+from maporl_core.judging.verifier.placing import BUILT_IN
 
 QUESTION = "Mia has 12 pens, gets 7 or 9 and loses 4. How many?"
 

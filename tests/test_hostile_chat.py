@@ -15,11 +15,11 @@ from test_train import Probe, new_run, small
 from tokenizers.processors import TemplateProcessing
 
 from maporl_core.errors import ModelError
-from maporl_core.metrics import step_metrics
+from maporl_core.judging.metrics import step_metrics
+from maporl_core.judging.rewards.maporl import reward_discussion
 from maporl_core.models.chat_codec import ChatCodec
 from maporl_core.models.policy import LoadedModel, Policies
 from maporl_core.packing import pack
-from maporl_core.rewards import reward_discussion
 from maporl_core.rollout.discussion import hold
 from maporl_core.rollout.engine.in_process import HFEngine
 from maporl_core.runs.evaluate import evaluate_run

@@ -16,6 +16,8 @@ from small import small_llama, word_tokenizer
 from maporl_core.assembly import assemble
 from maporl_core.config.load import dump_toml, load_config
 from maporl_core.config.schema import BaseModelConfig
+from maporl_core.judging.verifier.data import Selection
+from maporl_core.judging.verifier.fit import FitSettings
 from maporl_core.kit.offline import offline
 from maporl_core.kit.progress import Silent
 from maporl_core.runs.doctor.facts import hub
@@ -26,8 +28,6 @@ from maporl_core.runs.verifier.sampling import Sampling, make_data
 from maporl_core.runs.verifier.scoring import score_file
 from maporl_core.store.paths import RunDir
 from maporl_core.train import train
-from maporl_core.verifier.data import Selection
-from maporl_core.verifier.fit import FitSettings
 
 # A process in which every way out is blocked and written down; HF_HUB_OFFLINE is not set.
 BLOCKED = """

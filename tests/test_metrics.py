@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from maporl_core.metrics import (
+from maporl_core.judging.metrics import (
     agreement_T,
     correctness_QTA,
     majority_right,
@@ -15,7 +15,7 @@ from maporl_core.metrics import (
     transitions,
     votes_QT,
 )
-from maporl_core.pairing import bootstrap_T
+from maporl_core.judging.pairing import bootstrap_T
 from maporl_core.types import Discussion, Message, Problem
 
 PROBLEM = Problem("p", "q", "1", "t", "train")

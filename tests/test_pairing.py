@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maporl_core.pairing import bootstrap_T, mcnemar_p, pair
+from maporl_core.judging.pairing import bootstrap_T, mcnemar_p, pair
 
 R, W = True, False
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from maporl_core.config.schema import RewardConfig
 from maporl_core.errors import DataError
-from maporl_core.rewards import reward_discussion
+from maporl_core.judging.rewards.maporl import reward_discussion
 from maporl_core.types import REWARD_PARTS, Discussion, Message, Problem, RewardParts
 
 PROBLEM = Problem("p1", "1 + 1?", "2", "test", "train")

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maporl_core.config.schema import RewardConfig
-from maporl_core.rewards import reward_discussion, shaping_events
+from maporl_core.judging.rewards.maporl import reward_discussion, shaping_events
 from maporl_core.types import Discussion, Message, Problem, RewardParts
 
 AGENTS, TURNS = (1, 2, 3, 5), (1, 2, 3)

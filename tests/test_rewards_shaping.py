@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from maporl_core.config.schema import RewardConfig
 from maporl_core.errors import DataError
-from maporl_core.rewards import (
+from maporl_core.judging.rewards.maporl import (
     ShapingRow,
     count_shaping,
     explain,

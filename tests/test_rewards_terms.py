@@ -10,7 +10,7 @@ import pytest
 
 from maporl_core.config.schema import RewardConfig
 from maporl_core.errors import DataError
-from maporl_core.rewards import reward_discussion, score_terms
+from maporl_core.judging.rewards.maporl import reward_discussion, score_terms
 from maporl_core.types import Discussion, Message, Problem
 
 EXAMPLE = [[0.2, 0.9], [0.8, 0.9], [1.0, 0.7]]

@@ -17,8 +17,8 @@ from reference_small import Watched, base_weights, dials, scale, watched_update
 from small import EOS, policies
 
 from maporl_core.config.schema import RunConfig
+from maporl_core.judging.rewards.maporl import reward_discussion
 from maporl_core.packing import Row, pack
-from maporl_core.rewards import reward_discussion
 from maporl_core.types import Discussion, Message, Problem, RewardParts
 from maporl_core.update import Updater
 

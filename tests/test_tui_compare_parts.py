@@ -15,7 +15,7 @@ import pytest
 from compare_samples import FAKE, READY
 from tui_samples import evaluation_of, held
 
-from maporl_core.pairing import pair
+from maporl_core.judging.pairing import pair
 from maporl_core.store.reader import DiscussionRow, Evaluation, RunDir
 from maporl_core.types import Interval
 from maporl_tui import compare_questioner

@@ -8,7 +8,7 @@ from test_tui_why import PAYING, talk, texts
 
 from maporl_core.config.load import load_config
 from maporl_core.config.schema import RewardConfig, RunConfig
-from maporl_core.rewards import reward_discussion
+from maporl_core.judging.rewards.maporl import reward_discussion
 from maporl_core.store.reader import DiscussionRow, MessageReward, StoredDiscussion
 from maporl_core.types import Discussion
 from maporl_tui.screens.rewards_table import cells, columns

@@ -12,7 +12,7 @@ from decimal import Decimal
 import pytest
 
 from maporl_core.config.schema import RewardConfig, RunConfig
-from maporl_core.rewards import reward_discussion
+from maporl_core.judging.rewards.maporl import reward_discussion
 from maporl_core.store.reader import DiscussionRow, MessageReward, StoredDiscussion
 from maporl_core.types import REWARD_PARTS, Discussion, Message, Problem, RewardParts
 from maporl_tui.why import Account, Why, account, arithmetic, explain_message

@@ -10,10 +10,10 @@ import torch
 from small import EOS, config, discussions, policies, rewards
 from transformers.models.llama.modeling_llama import LlamaMLP
 
+from maporl_core.judging.rewards.maporl import reward_discussion
 from maporl_core.losses import kl_terms
 from maporl_core.packing import Row, Span, pack, tabulate
 from maporl_core.padding import to_padded
-from maporl_core.rewards import reward_discussion
 from maporl_core.types import Discussion, Message, Problem, RewardParts
 from maporl_core.update import Updater
 

@@ -9,7 +9,7 @@ import random
 import numpy as np
 import pytest
 
-from maporl_core.verifier.calibration import (
+from maporl_core.judging.verifier.calibration import (
     accuracy,
     auroc,
     bins_of_equal_mass,
@@ -21,8 +21,8 @@ from maporl_core.verifier.calibration import (
     sigmoid,
     within_auroc,
 )
-from maporl_core.verifier.data import Example
-from maporl_core.verifier.report import ablation, measure
+from maporl_core.judging.verifier.data import Example
+from maporl_core.judging.verifier.report import ablation, measure
 
 
 def pairs_auroc(scores: list[float], labels: list[bool]) -> float:

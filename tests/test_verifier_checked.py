@@ -13,8 +13,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from maporl_core.cli.main import main
+from maporl_core.judging.verifier.placing import BUILT_IN
 from maporl_core.models.adapter_files import ADAPTER_FILE, CONFIG_FILE, VALUE_FILE
-from maporl_core.verifier.placing import BUILT_IN
 
 Damage = Callable[[Path], object]
 

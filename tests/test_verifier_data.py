@@ -9,10 +9,10 @@ import pytest
 
 from maporl_core.config.load import load_config
 from maporl_core.errors import ConfigError, DataError, Interrupted
+from maporl_core.judging.verifier import files
+from maporl_core.judging.verifier.data import Answer, Selection, difficulty_name, select, side_of
 from maporl_core.kit.progress import Silent
 from maporl_core.runs.verifier.sampling import Sampling, make_data
-from maporl_core.verifier import files
-from maporl_core.verifier.data import Answer, Selection, difficulty_name, select, side_of
 
 
 def answers(question: str, right: int, wrong: int, none: int = 0) -> list[Answer]:

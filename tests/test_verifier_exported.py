@@ -15,15 +15,15 @@ from maporl_core.cli.exports import export
 from maporl_core.cli.main import main
 from maporl_core.config.load import override_config
 from maporl_core.errors import ConfigError
+from maporl_core.judging.verifier.keeper import kept_verifier
+from maporl_core.judging.verifier.learned import POLICY
+from maporl_core.judging.verifier.placing import BUILT_IN
+from maporl_core.judging.verifier.refitted import write_refitted
 from maporl_core.kit.progress import Silent
 from maporl_core.models.adapter_files import ADAPTER_FILE
 from maporl_core.runs.verifier.fitting import load_verifier
 from maporl_core.store.paths import RunDir
 from maporl_core.train import train
-from maporl_core.verifier.learned import POLICY
-from maporl_core.verifier.placing import BUILT_IN
-from maporl_core.verifier.refitted import write_refitted
-from maporl_core.verifier_run import kept_verifier
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def refitted(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
     """Three steps, fitted anew after the second."""
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("maporl_core.verifier_run._LEAST", {"train": 16, "held out": 4})
+        patch.setattr("maporl_core.judging.verifier.keeper._LEAST", {"train": 16, "held out": 4})
         run = new_run(tmp_path_factory.mktemp("refitted"), refitting(3))
         train(refitting(3), run, Silent())
     return run

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from maporl_core.config.schema import BaseModelConfig
+from maporl_core.judging.verifier import files
+from maporl_core.judging.verifier.data import Example
+from maporl_core.judging.verifier.fit import FitSettings
 from maporl_core.kit.progress import Silent
 from maporl_core.runs.verifier.fitting import fit_verifier, load_verifier
-from maporl_core.verifier import files
-from maporl_core.verifier.data import Example
-from maporl_core.verifier.fit import FitSettings
 
 Floats = NDArray[np.float64]
 

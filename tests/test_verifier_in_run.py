@@ -16,18 +16,11 @@ from maporl_core.assembly import assemble
 from maporl_core.config.load import load_config, override_config
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError, DataError, ModelError, StoreError
-from maporl_core.kit.progress import Silent
-from maporl_core.models.adapter_files import ADAPTER_FILE, VALUE_FILE
-from maporl_core.rewards import reward_discussion
-from maporl_core.runs.evaluate import evaluate_run
-from maporl_core.runs.verifier.fitting import load_verifier
-from maporl_core.store.paths import RunDir
-from maporl_core.store.reader import StoreReader
-from maporl_core.store.writer import StoreWriter
-from maporl_core.train import train
-from maporl_core.verifier import LearnedVerifier
-from maporl_core.verifier.learned import POLICY
-from maporl_core.verifier.placing import (
+from maporl_core.judging.rewards.maporl import reward_discussion
+from maporl_core.judging.verifier import LearnedVerifier
+from maporl_core.judging.verifier.keeper import VerifierKeeper, kept_verifier
+from maporl_core.judging.verifier.learned import POLICY
+from maporl_core.judging.verifier.placing import (
     APART,
     BUILT_IN,
     fingerprint,
@@ -35,8 +28,15 @@ from maporl_core.verifier.placing import (
     place,
     verifier_folder,
 )
-from maporl_core.verifier.watching import GAP
-from maporl_core.verifier_run import VerifierKeeper, kept_verifier
+from maporl_core.judging.verifier.watching import GAP
+from maporl_core.kit.progress import Silent
+from maporl_core.models.adapter_files import ADAPTER_FILE, VALUE_FILE
+from maporl_core.runs.evaluate import evaluate_run
+from maporl_core.runs.verifier.fitting import load_verifier
+from maporl_core.store.paths import RunDir
+from maporl_core.store.reader import StoreReader
+from maporl_core.store.writer import StoreWriter
+from maporl_core.train import train
 
 
 def learned(kind: str = "learned", **changes: Any) -> RunConfig:
@@ -336,7 +336,7 @@ def refitting(steps: int) -> RunConfig:
 def test_a_refit_changes_the_verifier_helps_it_and_survives_a_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("maporl_core.verifier_run._LEAST", {"train": 16, "held out": 4})
+    monkeypatch.setattr("maporl_core.judging.verifier.keeper._LEAST", {"train": 16, "held out": 4})
     straight, probe = new_run(tmp_path / "a", refitting(5)), Probe()
     train(refitting(5), straight, probe)
     said = [text for _, text in probe.logs if ": fitted anew" in text]

@@ -21,11 +21,11 @@ from verifier_commands import (
 
 from maporl_core.config.load import load_config
 from maporl_core.errors import ConfigError, DataError, StoreError
+from maporl_core.judging.verifier import files
+from maporl_core.judging.verifier.data import Selection
 from maporl_core.kit.progress import Silent
 from maporl_core.runs.verifier.fitting import sampled_base
 from maporl_core.runs.verifier.sampling import Sampling, make_data
-from maporl_core.verifier import files
-from maporl_core.verifier.data import Selection
 
 
 def words(folder: Path) -> list[str]:

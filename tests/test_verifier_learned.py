@@ -16,6 +16,12 @@ from small import EOS, small_llama, word_tokenizer
 
 from maporl_core.config.schema import BaseModelConfig, PolicyConfig
 from maporl_core.errors import DataError, ModelError
+from maporl_core.judging.verifier import files
+from maporl_core.judging.verifier.data import Example
+from maporl_core.judging.verifier.fit import FitSettings, Rows, _step, fit
+from maporl_core.judging.verifier.head import all_logits, encode, row_batches
+from maporl_core.judging.verifier.learned import POLICY, LearnedVerifier
+from maporl_core.judging.verifier.saved import read_saved
 from maporl_core.kit.progress import Silent
 from maporl_core.models import load
 from maporl_core.models.adapter_files import ADAPTER_FILE, VALUE_FILE
@@ -25,12 +31,6 @@ from maporl_core.models.policy import Base, LoadedModel
 from maporl_core.runs.verifier.fitting import fit_verifier, load_verifier
 from maporl_core.runs.verifier.scoring import score_file
 from maporl_core.types import Message, Problem
-from maporl_core.verifier import files
-from maporl_core.verifier.data import Example
-from maporl_core.verifier.fit import FitSettings, Rows, _step, fit
-from maporl_core.verifier.head import all_logits, encode, row_batches
-from maporl_core.verifier.learned import POLICY, LearnedVerifier
-from maporl_core.verifier.saved import read_saved
 
 SHAPE = PolicyConfig(rank=4, alpha=8.0)
 

@@ -13,12 +13,12 @@ from safetensors.torch import load_file, save_file
 
 from maporl_core.cli.main import main
 from maporl_core.config.schema import BaseModelConfig
+from maporl_core.judging.verifier import files
+from maporl_core.judging.verifier.data import Example
+from maporl_core.judging.verifier.fit import FitSettings
 from maporl_core.kit.progress import Silent
 from maporl_core.models.adapter_files import ADAPTER_FILE, VALUE_FILE
 from maporl_core.runs.verifier.fitting import fit_verifier
-from maporl_core.verifier import files
-from maporl_core.verifier.data import Example
-from maporl_core.verifier.fit import FitSettings
 
 QUESTION = "Mia has 12 pens, gets 7 and loses 4. How many?"
 

@@ -6,8 +6,8 @@ import pytest
 
 from maporl_core.config.schema import VerifierConfig
 from maporl_core.errors import DataError
+from maporl_core.judging.verifier import NoisyVerifier, RuleVerifier, make_verifier
 from maporl_core.types import Message, Problem
-from maporl_core.verifier import NoisyVerifier, RuleVerifier, make_verifier
 
 GOLD = Problem("p1", "1 + 1?", "2", "sums", "train")
 NO_GOLD = Problem("p2", "Why?", None, "essays", "train")

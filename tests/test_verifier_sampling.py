@@ -13,11 +13,11 @@ from commands import TINY
 from maporl_core.cli.main import main
 from maporl_core.config.load import load_config
 from maporl_core.errors import ConfigError, StoreError
+from maporl_core.judging.verifier import files
+from maporl_core.judging.verifier.data import Answer, Example, Selection
 from maporl_core.kit.progress import Silent
 from maporl_core.runs.verifier.sampling import Sampling, make_data
 from maporl_core.store.paths import RunDir
-from maporl_core.verifier import files
-from maporl_core.verifier.data import Answer, Example, Selection
 
 AGENTS, QUESTIONS = 2, 24
 CHANGES = ["discussion.max_new_tokens=24"]  # whole messages

@@ -13,8 +13,8 @@ from rich.console import Console
 
 from maporl_core.cli.main import main
 from maporl_core.cli.reliability import MARGIN, print_reliability, reliability_lines
-from maporl_core.verifier.calibration import Bin
-from maporl_core.verifier.placing import BUILT_IN
+from maporl_core.judging.verifier.calibration import Bin
+from maporl_core.judging.verifier.placing import BUILT_IN
 
 
 def plot(bins: list[Bin], width: int = 80, ascii_only: bool = False) -> list[str]:

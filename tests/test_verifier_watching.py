@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from maporl_core.judging.verifier.watching import ScoreDrift, verifier_metrics
 from maporl_core.types import Discussion, Message, Problem
-from maporl_core.verifier.watching import ScoreDrift, verifier_metrics
 
 
 def message(turn: int, score: float | None, correct: bool | None, answer: str | None = "1"):

@@ -19,7 +19,7 @@ from textual.pilot import Pilot
 
 from maporl_core.config.load import dump_toml, load_config
 from maporl_core.config.schema import RewardConfig
-from maporl_core.rewards import reward_discussion
+from maporl_core.judging.rewards.maporl import reward_discussion
 from maporl_core.store.paths import RunDir
 from maporl_core.store.records import MessageReward, Paid
 from maporl_core.store.writer import StoreWriter

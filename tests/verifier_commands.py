@@ -26,8 +26,8 @@ import maporl_core.runs.verifier.sampling as data
 from maporl_core.assembly import Assembly, assemble
 from maporl_core.cli.main import main
 from maporl_core.config.load import load_config
+from maporl_core.judging.verifier import files
 from maporl_core.kit.progress import Silent
-from maporl_core.verifier import files
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tests.verifier_commands"])  # as seen from the root

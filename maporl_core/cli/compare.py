@@ -18,8 +18,8 @@ from maporl_core.cli.shared import DEFAULT_ROOT, JsonOption, RootOption, complet
 from maporl_core.cli.tables import conditions, interval_text, points_text, simple_table
 from maporl_core.cli.terminal import number, out_console, plain, print_json
 from maporl_core.errors import StoreError
+from maporl_core.judging.pairing import Pairing, by_question, differences, pair, team_right
 from maporl_core.kit.plain_text import one_line
-from maporl_core.pairing import Pairing, by_question, differences, pair, team_right
 from maporl_core.store.reader import DiscussionFilter, DiscussionRow, StoreReader
 
 EXAMPLES = examples(

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from maporl_core.errors import ConfigError, StoreError
+from maporl_core.judging.pairing import newest_pair, own_pair
 from maporl_core.kit.plain_text import one_line
-from maporl_core.pairing import newest_pair, own_pair
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import Evaluation, StoreReader
 from maporl_core.types import EvalSummary

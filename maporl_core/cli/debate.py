@@ -101,7 +101,7 @@ def debate_command(
             bar.log("info", f"run {found.name}")
         bar.stage("loading libraries")
         from maporl_core.assembly import assemble
-        from maporl_core.verifier_run import kept_verifier
+        from maporl_core.judging.verifier.keeper import kept_verifier
 
         assembly = assemble(config, bar, kept_verifier(found, config))
         step = 0

@@ -101,7 +101,7 @@ def _adapters(run: RunDir, out: Path) -> dict[str, Any]:
     written = {"count": len(names), "unit": "adapters", "to": str(out)}
     if not (source / _VERIFIER).is_dir():
         return written
-    from maporl_core.verifier.refitted import write_refitted
+    from maporl_core.judging.verifier.refitted import write_refitted
 
     free = (f"verifier-{number}" for number in range(2, len(names) + 3))
     folder = out / next(name for name in ("verifier", *free) if name not in names)
@@ -112,7 +112,7 @@ def _adapters(run: RunDir, out: Path) -> dict[str, Any]:
 
 def _fits(run: RunDir, last: int) -> list[int]:
     """Steps, to the ``last`` one, at which the run fitted its verifier anew."""
-    from maporl_core.verifier.cards import FITTED_ANEW
+    from maporl_core.judging.verifier.cards import FITTED_ANEW
 
     steps, cursor = set(), 0
     with StoreReader(run) as reader:

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from maporl_core.verifier.calibration import Bin
+    from maporl_core.judging.verifier.calibration import Bin
 
 ROWS = 11  # one for each tenth of share right, 0 and 1 included
 BARS = 3  # lines of the bars

@@ -142,9 +142,9 @@ def data_command(
     config, run, state = _who(answering, root, overrides or ())
     with _termination_interrupts(), StageBar(err_console()) as bar:
         bar.stage("loading libraries")
+        from maporl_core.judging.verifier.cards import STAGES
+        from maporl_core.judging.verifier.data import Selection
         from maporl_core.runs.verifier.sampling import Sampling, make_data
-        from maporl_core.verifier.cards import STAGES
-        from maporl_core.verifier.data import Selection
 
         fit = config.verifier.fit
         sampling = Sampling(
@@ -268,9 +268,9 @@ def score_command(
         _check_file(out, file)
     with _termination_interrupts(), StageBar(err_console()) as bar:
         bar.stage("loading libraries")
+        from maporl_core.judging.verifier.files import check_writable, write_text
+        from maporl_core.judging.verifier.placing import named_folder
         from maporl_core.runs.verifier.scoring import score_file
-        from maporl_core.verifier.files import check_writable, write_text
-        from maporl_core.verifier.placing import named_folder
 
         if out is not None:
             check_writable(out)

@@ -41,10 +41,10 @@ def show_command(
     """
     with StageBar(err_console()) as bar:
         bar.stage("loading libraries")
-        from maporl_core.verifier.figures import results_of
-        from maporl_core.verifier.pages import refit_words
-        from maporl_core.verifier.placing import named_folder
-        from maporl_core.verifier.saved import read_card, saved_of
+        from maporl_core.judging.verifier.figures import results_of
+        from maporl_core.judging.verifier.pages import refit_words
+        from maporl_core.judging.verifier.placing import named_folder
+        from maporl_core.judging.verifier.saved import read_card, saved_of
 
         place = named_folder(folder)
         card = read_card(place)
@@ -68,8 +68,8 @@ def show_command(
 
 def print_results(console: Console, results: Mapping[str, Any]) -> None:
     """Figures, diagram, bins and difficulty: ``results`` of a card."""
-    from maporl_core.verifier.figures import reliability_bins
-    from maporl_core.verifier.pages import result_rows
+    from maporl_core.judging.verifier.figures import reliability_bins
+    from maporl_core.judging.verifier.pages import result_rows
 
     test = results["test"]
     bins = reliability_bins(test)

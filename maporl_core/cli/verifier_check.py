@@ -22,7 +22,7 @@ def verifier_seat(config: RunConfig) -> tuple[Seat | None, list[Finding]]:
     """
     if not config.verifier.on_model:
         return None, []
-    from maporl_core.verifier.placing import check, same_model
+    from maporl_core.judging.verifier.placing import check, same_model
 
     placed, width = check(config)
     base = placed.apart or config.bases[placed.base]

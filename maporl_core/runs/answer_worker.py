@@ -24,12 +24,12 @@ from typing import Any
 from maporl_core.assembly import Assembly, assemble
 from maporl_core.config.load import load_config
 from maporl_core.errors import ConfigError, MaporlError
+from maporl_core.judging.verifier.keeper import kept_verifier
 from maporl_core.kit.progress import Progress, Silent
 from maporl_core.runs.own_question import debate, question_of_ones_own
 from maporl_core.runs.run_state import load_policy_state
 from maporl_core.store.paths import RunDir
 from maporl_core.types import Message, Problem, RewardParts
-from maporl_core.verifier_run import kept_verifier
 
 Emit = Callable[[Mapping[str, Any]], None]
 

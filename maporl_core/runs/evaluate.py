@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from maporl_core.assembly import Assembly, assemble
 from maporl_core.config.schema import RunConfig
+from maporl_core.judging.metrics import agreement_T, correctness_QTA, transitions, votes_QT
+from maporl_core.judging.pairing import bootstrap_T, pair
+from maporl_core.judging.verifier.keeper import kept_verifier
 from maporl_core.kit.offline import offline
 from maporl_core.kit.progress import Progress
-from maporl_core.metrics import agreement_T, correctness_QTA, transitions, votes_QT
-from maporl_core.pairing import bootstrap_T, pair
 from maporl_core.rollout.discussion import Listeners
 from maporl_core.runs.run_state import load_policy_state
 from maporl_core.runs.step_metrics import out_of_context
@@ -27,7 +28,6 @@ from maporl_core.store.reader import StoreReader
 from maporl_core.store.records import Evaluation, Paid
 from maporl_core.store.writer import StoreWriter
 from maporl_core.types import Discussion, EvalSummary, Interval, PairedGain, Problem
-from maporl_core.verifier_run import kept_verifier
 
 
 def evaluate(

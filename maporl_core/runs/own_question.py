@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 from maporl_core.assembly import Assembly
 from maporl_core.errors import ConfigError
+from maporl_core.judging.rewards.maporl import reward_discussion
 from maporl_core.kit.offline import offline
 from maporl_core.kit.plain_text import one_line
-from maporl_core.rewards import reward_discussion
 from maporl_core.rollout.discussion import Listeners, hold
 from maporl_core.types import Discussion, Message, Problem, RewardParts
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
-from maporl_core.metrics import outgrown
+from maporl_core.judging.metrics import outgrown
 from maporl_core.packing import Row
 from maporl_core.types import REWARD_PARTS, Discussion, RewardParts
 

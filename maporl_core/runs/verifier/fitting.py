@@ -26,6 +26,14 @@ from numpy.typing import NDArray
 from maporl_core.config.schema import BaseModelConfig, PolicyConfig
 from maporl_core.config.verifier import VerifierFitConfig
 from maporl_core.errors import ConfigError, DataError, MaporlError
+from maporl_core.judging.verifier import files, report
+from maporl_core.judging.verifier.calibration import fit_temperature
+from maporl_core.judging.verifier.data import SPLITS, Example
+from maporl_core.judging.verifier.fit import FitSettings, Rows, fit
+from maporl_core.judging.verifier.head import encode
+from maporl_core.judging.verifier.learned import POLICY, LearnedVerifier
+from maporl_core.judging.verifier.pages import RESULTS, draw_reliability, verifier_page
+from maporl_core.judging.verifier.saved import CARD_KIND, read_saved, verifier_on
 from maporl_core.kit.offline import offline
 from maporl_core.kit.progress import Progress
 from maporl_core.kit.seeds import stable_seed
@@ -36,14 +44,6 @@ from maporl_core.models.policy import Base
 from maporl_core.runs.run_state import seed_random_states
 from maporl_core.store.checkpoint import atomic_folder
 from maporl_core.store.failures import store_errors
-from maporl_core.verifier import files, report
-from maporl_core.verifier.calibration import fit_temperature
-from maporl_core.verifier.data import SPLITS, Example
-from maporl_core.verifier.fit import FitSettings, Rows, fit
-from maporl_core.verifier.head import encode
-from maporl_core.verifier.learned import POLICY, LearnedVerifier
-from maporl_core.verifier.pages import RESULTS, draw_reliability, verifier_page
-from maporl_core.verifier.saved import CARD_KIND, read_saved, verifier_on
 
 
 def default_settings(data: Path) -> FitSettings:

@@ -27,6 +27,11 @@ from maporl_core.config.load import override_config, plain
 from maporl_core.config.schema import RunConfig, VerifierConfig
 from maporl_core.config.verifier import VerifierFitConfig
 from maporl_core.errors import DataError, Interrupted, ModelError
+from maporl_core.judging.verifier import files
+from maporl_core.judging.verifier.begun import begin
+from maporl_core.judging.verifier.cards import data_card, data_page
+from maporl_core.judging.verifier.data import Answer, Selection, select
+from maporl_core.judging.verifier.keeper import kept_verifier
 from maporl_core.kit.offline import offline
 from maporl_core.kit.plain_text import one_line
 from maporl_core.kit.progress import Progress
@@ -37,11 +42,6 @@ from maporl_core.runs.run_state import load_policy_state
 from maporl_core.store.failures import store_errors
 from maporl_core.store.paths import RunDir
 from maporl_core.types import Message, Problem
-from maporl_core.verifier import files
-from maporl_core.verifier.begun import begin
-from maporl_core.verifier.cards import data_card, data_page
-from maporl_core.verifier.data import Answer, Selection, select
-from maporl_core.verifier_run import kept_verifier
 
 PART_ANSWERS = 512
 """Answers of one part at most; about what a killed process loses."""

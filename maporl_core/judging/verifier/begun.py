@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from maporl_core.errors import ConfigError, DataError
+from maporl_core.judging.verifier import files
 from maporl_core.kit.plain_text import one_line
 from maporl_core.store.failures import store_errors
-from maporl_core.verifier import files
 
 _QUESTIONS = "questions"
 

@@ -15,13 +15,13 @@ from pathlib import Path
 
 from maporl_core.config.schema import BaseModelConfig, PolicyConfig, RunConfig
 from maporl_core.errors import ConfigError, DataError
+from maporl_core.judging.verifier import files
+from maporl_core.judging.verifier.saved import Saved, check_files, read_saved
 from maporl_core.kit.plain_text import one_line
 from maporl_core.kit.user_paths import is_file, is_folder, user_path
 from maporl_core.models.adapter_files import ADAPTER_FILE, CONFIG_FILE, VALUE_FILE
 from maporl_core.store.checkpoint import atomic_folder
 from maporl_core.store.failures import store_errors
-from maporl_core.verifier import files
-from maporl_core.verifier.saved import Saved, check_files, read_saved
 
 BUILT_IN = {"pocket": Path(__file__).parents[2] / "models" / "built_in" / "verifier"}
 """Fitted verifiers that come with the project, by the name that ``verifier.path`` gives them."""

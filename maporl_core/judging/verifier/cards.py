@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from maporl_core.judging.verifier.data import SPLITS, Counts, Example, Selection, difficulty_name
 from maporl_core.kit.plain_text import one_line
-from maporl_core.verifier.data import SPLITS, Counts, Example, Selection, difficulty_name
 
 DATA_KIND = "verifier data"
 VERSION = 1

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from maporl_core.judging.verifier.base import known_verdict
 from maporl_core.types import Message, Problem
-from maporl_core.verifier.base import known_verdict
 
 
 class RuleVerifier:

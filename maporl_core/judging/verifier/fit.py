@@ -19,11 +19,11 @@ import torch
 from torch import Tensor, nn
 
 from maporl_core.errors import TrainingError
+from maporl_core.judging.verifier.calibration import log_loss
+from maporl_core.judging.verifier.head import all_logits, row_batches, row_logits
 from maporl_core.kit.progress import Progress
 from maporl_core.kit.seeds import stable_seed
 from maporl_core.models.policy import Base
-from maporl_core.verifier.calibration import log_loss
-from maporl_core.verifier.head import all_logits, row_batches, row_logits
 
 _NOT_FINITE = "the verifier's loss or gradient is not finite; nothing was saved: lower --lr"
 

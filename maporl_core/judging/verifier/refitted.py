@@ -2,7 +2,7 @@
 
 In: the run's copy of the verifier it began with, and the weights of a checkpoint.  Out: a folder
 like one of ``maporl verifier fit``, whose card says at which steps the run fitted it.  Neighbours:
-``verifier_run`` fits, ``cli.exports`` asks, ``saved`` and ``figures`` read it back.
+``keeper`` fits, ``cli.exports`` asks, ``saved`` and ``figures`` read it back.
 
 The temperature of a new fit is in the head, so that of the card goes on to hold.
 """
@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from maporl_core.errors import DataError
+from maporl_core.judging.verifier import files
+from maporl_core.judging.verifier.figures import results_of
+from maporl_core.judging.verifier.pages import REFITTED, RESULTS, RESULTS_BEFORE, verifier_page
+from maporl_core.judging.verifier.saved import check_files, read_card, saved_of
 from maporl_core.models.adapter_files import ADAPTER_FILE, CONFIG_FILE, VALUE_FILE
 from maporl_core.store.failures import store_errors
-from maporl_core.verifier import files
-from maporl_core.verifier.figures import results_of
-from maporl_core.verifier.pages import REFITTED, RESULTS, RESULTS_BEFORE, verifier_page
-from maporl_core.verifier.saved import check_files, read_card, saved_of
 
 
 def write_refitted(

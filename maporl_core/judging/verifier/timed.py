@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from maporl_core.judging.verifier.base import Verifier
 from maporl_core.types import Message, Problem
-from maporl_core.verifier.base import Verifier
 
 
 class TimedVerifier:

@@ -17,6 +17,8 @@ from pydantic import ValidationError
 
 from maporl_core.config.schema import BaseModelConfig, PolicyConfig
 from maporl_core.errors import DataError, ModelError
+from maporl_core.judging.verifier import files
+from maporl_core.judging.verifier.learned import POLICY, LearnedVerifier
 from maporl_core.kit.plain_text import one_line
 from maporl_core.kit.user_paths import is_file
 from maporl_core.models.adapter_files import (
@@ -27,8 +29,6 @@ from maporl_core.models.adapter_files import (
     read_tensors,
 )
 from maporl_core.models.policy import Base
-from maporl_core.verifier import files
-from maporl_core.verifier.learned import POLICY, LearnedVerifier
 
 CARD_KIND = "verifier"
 LEAST_LENGTH = 8

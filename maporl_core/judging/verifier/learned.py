@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from maporl_core.judging.verifier.calibration import sigmoid
+from maporl_core.judging.verifier.head import all_logits, encode
 from maporl_core.models.policy import Base
 from maporl_core.types import Message, Problem
-from maporl_core.verifier.calibration import sigmoid
-from maporl_core.verifier.head import all_logits, encode
 
 POLICY = "(verifier)"
 """Name of the verifier's policy on its base; no agent or policy of a config can have it."""

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from maporl_core.judging.verifier.calibration import auroc
 from maporl_core.types import Discussion, Message
-from maporl_core.verifier.calibration import auroc
 
 THRESHOLD = 0.5
 """A score from here on says "right"."""

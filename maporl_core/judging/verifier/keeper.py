@@ -20,6 +20,13 @@ from maporl_core.assembly import Assembly
 from maporl_core.config.load import load_config
 from maporl_core.config.schema import RunConfig, VerifierConfig
 from maporl_core.errors import ConfigError, StoreError, TrainingError
+from maporl_core.judging.verifier import LearnedVerifier, placing
+from maporl_core.judging.verifier.calibration import fit_temperature, log_loss
+from maporl_core.judging.verifier.cards import FITTED_ANEW
+from maporl_core.judging.verifier.data import Answer, Example, Selection, select
+from maporl_core.judging.verifier.fit import FitSettings, Rows, fit
+from maporl_core.judging.verifier.head import all_logits, encode
+from maporl_core.judging.verifier.watching import GAP, ScoreDrift
 from maporl_core.kit.plain_text import one_line
 from maporl_core.kit.progress import Progress
 from maporl_core.kit.seeds import stable_seed
@@ -28,13 +35,6 @@ from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader
 from maporl_core.store.records import DiscussionFilter
 from maporl_core.store.writer import StoreWriter
-from maporl_core.verifier import LearnedVerifier, placing
-from maporl_core.verifier.calibration import fit_temperature, log_loss
-from maporl_core.verifier.cards import FITTED_ANEW
-from maporl_core.verifier.data import Answer, Example, Selection, select
-from maporl_core.verifier.fit import FitSettings, Rows, fit
-from maporl_core.verifier.head import all_logits, encode
-from maporl_core.verifier.watching import GAP, ScoreDrift
 
 FINGERPRINT = "verifier"
 """Fact of the store: SHA-256 of the verifier that the run began with."""

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from maporl_core.errors import ConfigError, DataError, StoreError
+from maporl_core.judging.verifier.data import SPLITS, Answer, Example
 from maporl_core.kit.plain_text import one_line
 from maporl_core.kit.user_paths import exists, is_file, is_folder
 from maporl_core.store.failures import store_errors
 from maporl_core.store.manifest import flush
-from maporl_core.verifier.data import SPLITS, Answer, Example
 
 SETTINGS = "settings.json"
 PARTS = "parts"

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maporl_core.verifier import calibration as cal
-from maporl_core.verifier.data import Example, difficulty_name
+from maporl_core.judging.verifier import calibration as cal
+from maporl_core.judging.verifier.data import Example, difficulty_name
 
 
 def measure(

@@ -15,9 +15,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from maporl_core.judging.verifier.base import known_verdict
 from maporl_core.kit.seeds import stable_seed
 from maporl_core.types import Message, Problem
-from maporl_core.verifier.base import known_verdict
 
 CONCENTRATION = 6.0  # a + b
 _HALF_WIDTH = 16.0  # of the grid over logits; e^(-3 · 16) of either tail's mass is cut off

@@ -7,11 +7,11 @@ The learned one is a policy on a base; ``assembly`` makes it with ``placing`` an
 from __future__ import annotations
 
 from maporl_core.config.verifier import VerifierConfig
-from maporl_core.verifier.base import Verifier
-from maporl_core.verifier.learned import LearnedVerifier
-from maporl_core.verifier.noisy import NoisyVerifier
-from maporl_core.verifier.rule import RuleVerifier
-from maporl_core.verifier.timed import TimedVerifier
+from maporl_core.judging.verifier.base import Verifier
+from maporl_core.judging.verifier.learned import LearnedVerifier
+from maporl_core.judging.verifier.noisy import NoisyVerifier
+from maporl_core.judging.verifier.rule import RuleVerifier
+from maporl_core.judging.verifier.timed import TimedVerifier
 
 __all__ = [
     "LearnedVerifier",

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from maporl_core.judging.verifier.cards import table
+from maporl_core.judging.verifier.files import write_whole
 from maporl_core.kit.plain_text import one_line
-from maporl_core.verifier.cards import table
-from maporl_core.verifier.files import write_whole
 
 RESULTS = "results"
 RESULTS_BEFORE = "results_before_refit"

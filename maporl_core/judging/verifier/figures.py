@@ -13,9 +13,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from maporl_core.errors import DataError
+from maporl_core.judging.verifier.calibration import Bin
+from maporl_core.judging.verifier.pages import FIGURES, RESULTS, RESULTS_BEFORE
 from maporl_core.kit.plain_text import one_line
-from maporl_core.verifier.calibration import Bin
-from maporl_core.verifier.pages import FIGURES, RESULTS, RESULTS_BEFORE
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Whole = Annotated[int, Field(ge=0, lt=1 << 53)]

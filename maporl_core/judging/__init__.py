@@ -1,0 +1,1 @@
+"""From discussions to what they are worth: scores, rewards, figures."""
