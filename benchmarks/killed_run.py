@@ -20,8 +20,8 @@ import datasets  # noqa: F401 - loaded here once instead of in every process
 import maporl_core.runs.session
 import maporl_core.train
 from maporl_core.cli.main import main
+from maporl_core.learning.updater import Updater
 from maporl_core.store.writer import StoreWriter
-from maporl_core.update import Updater
 
 LOADING, MODELS, BETWEEN = "loading", "loading models", "between steps"
 EVALUATION, ROLLOUT, UPDATE = "evaluation", "rollout", "update"

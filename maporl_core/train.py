@@ -23,14 +23,14 @@ from maporl_core.kit.offline import offline
 from maporl_core.kit.progress import KeptStage, Progress
 from maporl_core.kit.seeds import stable_seed
 from maporl_core.kit.signals import StopFlag
-from maporl_core.packing import pack
+from maporl_core.learning.packing import pack
+from maporl_core.learning.updater import Updater, UpdateResult
 from maporl_core.runs.live_feed import Watch
 from maporl_core.runs.session import Abandoned, Session, open_session
 from maporl_core.runs.step_metrics import memory_metrics, reward_metrics, speed_metrics
 from maporl_core.store.paths import RunDir
 from maporl_core.store.records import MessageReward, Paid
 from maporl_core.types import Discussion, PairedGain, RewardParts, StepReport
-from maporl_core.update import Updater, UpdateResult
 
 Rewards = Sequence[tuple[tuple[RewardParts, ...], ...]]
 

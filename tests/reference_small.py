@@ -13,9 +13,9 @@ import reference as ref
 from small import small_llama
 
 from maporl_core.config.schema import RunConfig
+from maporl_core.learning.packing import Row
+from maporl_core.learning.updater import Updater, UpdateResult
 from maporl_core.models.policy import Policies, Policy
-from maporl_core.packing import Row
-from maporl_core.update import Updater, UpdateResult
 
 
 def base_weights(seed: int = 0) -> ref.Llama:

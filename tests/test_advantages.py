@@ -8,8 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maporl_core import advantages as module
-from maporl_core.advantages import (
+from maporl_core.config.schema import PPOConfig
+from maporl_core.errors import ConfigError
+from maporl_core.learning import advantages as module
+from maporl_core.learning.advantages import (
     AdvantageInputs,
     Advantages,
     MessageKey,
@@ -18,9 +20,7 @@ from maporl_core.advantages import (
     gae,
     whiten,
 )
-from maporl_core.config.schema import PPOConfig
-from maporl_core.errors import ConfigError
-from maporl_core.padding import length_mask, to_flat, to_padded
+from maporl_core.learning.padding import length_mask, to_flat, to_padded
 
 
 def gae_by_definition(rewards, values, gamma, lam):

@@ -17,16 +17,16 @@ from tokenizers.processors import TemplateProcessing
 from maporl_core.errors import ModelError
 from maporl_core.judging.metrics import step_metrics
 from maporl_core.judging.rewards.maporl import reward_discussion
+from maporl_core.learning.packing import pack
+from maporl_core.learning.updater import Updater
 from maporl_core.models.chat_codec import ChatCodec
 from maporl_core.models.policy import LoadedModel, Policies
-from maporl_core.packing import pack
 from maporl_core.rollout.discussion import hold
 from maporl_core.rollout.engine.in_process import HFEngine
 from maporl_core.runs.evaluate import evaluate_run
 from maporl_core.runs.step_metrics import out_of_context
 from maporl_core.store.reader import StoreReader
 from maporl_core.train import train
-from maporl_core.update import Updater
 
 DATED = "{{ strftime_now('%d %b %Y') }} {{ strftime_now('%B %-d, %Y') }}" + CHATML
 BOS_IN_TEMPLATE = "{{ bos_token }} {% for m in messages %}{{ m.content }} <eos> {% endfor %}"

@@ -10,10 +10,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maporl_core.advantages import gae, whiten
 from maporl_core.config.schema import PPOConfig
 from maporl_core.errors import TrainingError
-from maporl_core.losses import (
+from maporl_core.learning.advantages import gae, whiten
+from maporl_core.learning.losses import (
     LOG_RATIO_LIMIT,
     PPOTokens,
     explained_variance,
@@ -22,7 +22,7 @@ from maporl_core.losses import (
     ppo_loss,
     value_loss,
 )
-from maporl_core.padding import length_mask, to_flat
+from maporl_core.learning.padding import length_mask, to_flat
 
 CONFIG = PPOConfig(clip_low=0.2, clip_high=0.3, value_clip=0.1, value_coef=0.4, entropy_coef=0.05)
 LEAVES = ("logp_new_N", "values_new_N", "entropy_N")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maporl_core.errors import ConfigError
-from maporl_core.losses import SCHEDULES, explained_variance, lr_factor, next_kl_coef
+from maporl_core.learning.losses import SCHEDULES, explained_variance, lr_factor, next_kl_coef
 
 
 def test_explained_variance_of_perfect_constant_and_opposite_values():

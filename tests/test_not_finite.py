@@ -17,14 +17,14 @@ from test_train import Probe, new_run, small, state_bytes
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import TrainingError
 from maporl_core.kit.progress import Silent
+from maporl_core.learning.packing import pack
+from maporl_core.learning.updater import Updater
 from maporl_core.models.policy import Policies
-from maporl_core.packing import pack
 from maporl_core.store.checkpoint import list_checkpoints
 from maporl_core.store.reader import StoreReader
 from maporl_core.store.state_files import save_state
 from maporl_core.train import train
 from maporl_core.types import Discussion, RewardParts
-from maporl_core.update import Updater
 
 Spoil = Callable[[Any, Any, Policies], None]
 ADA_LAST = (1, 2, 0)  # discussion, turn, agent

@@ -16,7 +16,7 @@ from reference_small import base_weights, scale, watched_update
 from small import discussions, policies, rewards
 
 from maporl_core.config.schema import RunConfig
-from maporl_core.packing import Row, pack
+from maporl_core.learning.packing import Row, pack
 
 DIALS = ref.Dials(
     temperature=0.7,

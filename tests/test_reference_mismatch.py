@@ -20,8 +20,9 @@ from small import policies, rewards
 from maporl_core.config.load import dump_toml
 from maporl_core.config.schema import RunConfig
 from maporl_core.kit.progress import Silent
+from maporl_core.learning.packing import pack
+from maporl_core.learning.updater import Updater, mismatches
 from maporl_core.models.policy import Policies
-from maporl_core.packing import pack
 from maporl_core.rollout.discussion import Bench, Rules, Speaker, hold
 from maporl_core.rollout.engine.base import Sampling
 from maporl_core.rollout.engine.in_process import HFEngine
@@ -29,7 +30,6 @@ from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader
 from maporl_core.train import train
 from maporl_core.types import Discussion, Problem
-from maporl_core.update import Updater, mismatches
 
 NAMES = ("Ada", "Bo")
 BENCH = Bench(

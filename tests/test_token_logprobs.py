@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from maporl_core.token_logprobs import token_logprobs
+from maporl_core.learning.token_logprobs import token_logprobs
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 1.7])

@@ -18,9 +18,9 @@ from small import EOS, policies
 
 from maporl_core.config.schema import RunConfig
 from maporl_core.judging.rewards.maporl import reward_discussion
-from maporl_core.packing import Row, pack
+from maporl_core.learning.packing import Row, pack
+from maporl_core.learning.updater import Updater
 from maporl_core.types import Discussion, Message, Problem, RewardParts
-from maporl_core.update import Updater
 
 Entry = tuple[tuple[int, ...], tuple[int, ...], float]  # prompt, ids, R
 

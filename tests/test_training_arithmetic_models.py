@@ -15,8 +15,8 @@ from reference_small import Watched, watched_update
 from small import EOS, config, discussions, rewards, word_tokenizer
 
 from maporl_core.config.schema import BaseModelConfig, RunConfig
+from maporl_core.learning.packing import Row, pack
 from maporl_core.models.policy import Base, LoadedModel, Policies
-from maporl_core.packing import Row, pack
 
 SIZES: dict[str, Any] = {
     "vocab_size": 64,
@@ -96,7 +96,7 @@ def eight_rows(run: RunConfig) -> list[Row]:
 
 def in_groups_of(size: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Micro-batches of exactly ``size`` rows; returns the sizes of those of optimiser steps."""
-    from maporl_core import base_update, packing
+    from maporl_core.learning import base_update, packing
 
     sizes: list[int] = []
 

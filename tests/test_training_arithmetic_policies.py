@@ -15,18 +15,18 @@ from reference_small import arrays, base_weights, dials, scale, watched_update
 from small import discussions, policies, rewards, small_llama, word_tokenizer
 
 from maporl_core import train as train_page
-from maporl_core.base_update import BaseUpdate
 from maporl_core.config.load import dump_toml
 from maporl_core.config.schema import RunConfig
 from maporl_core.kit.progress import Silent
+from maporl_core.learning.base_update import BaseUpdate
+from maporl_core.learning.packing import Row, pack
+from maporl_core.learning.updater import Updater
 from maporl_core.models.policy import LoadedModel, Policies
-from maporl_core.packing import Row, pack
 from maporl_core.rollout.discussion import Bench, Rules, Speaker, hold
 from maporl_core.rollout.engine.base import Sampling
 from maporl_core.rollout.engine.in_process import HFEngine
 from maporl_core.store.paths import RunDir
 from maporl_core.types import Discussion, Problem
-from maporl_core.update import Updater
 
 
 def description(names: Sequence[str] = ("Ada", "Bo"), **changes: Any) -> RunConfig:

@@ -11,11 +11,11 @@ from small import EOS, config, discussions, policies, rewards
 from transformers.models.llama.modeling_llama import LlamaMLP
 
 from maporl_core.judging.rewards.maporl import reward_discussion
-from maporl_core.losses import kl_terms
-from maporl_core.packing import Row, Span, pack, tabulate
-from maporl_core.padding import to_padded
+from maporl_core.learning.losses import kl_terms
+from maporl_core.learning.packing import Row, Span, pack, tabulate
+from maporl_core.learning.padding import to_padded
+from maporl_core.learning.updater import Updater
 from maporl_core.types import Discussion, Message, Problem, RewardParts
-from maporl_core.update import Updater
 
 
 def rows_of(run, held, paid=None, trained=None):

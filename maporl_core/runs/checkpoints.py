@@ -16,6 +16,7 @@ from pathlib import Path
 from maporl_core.config.load import check_resumable, dump_toml, load_config
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError, StoreError
+from maporl_core.learning.updater import Updater
 from maporl_core.runs.run_state import load_run_state, save_run_state, seed_random_states
 from maporl_core.store.checkpoint import (
     Resumable,
@@ -28,7 +29,6 @@ from maporl_core.store.failures import store_errors
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader
 from maporl_core.store.writer import StoreWriter
-from maporl_core.update import Updater
 
 CONFIG = "config.toml"
 """The resolved config inside a checkpoint."""

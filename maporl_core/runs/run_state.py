@@ -18,12 +18,12 @@ import torch
 
 from maporl_core.errors import StoreError
 from maporl_core.kit.seeds import stable_seed
+from maporl_core.learning.updater import Updater
 from maporl_core.models.adapter_files import load_adapter, save_adapter
 from maporl_core.models.policy import Policies
 from maporl_core.store.checkpoint import checkpoint_at, list_checkpoints, newest_adapters
 from maporl_core.store.paths import RunDir
 from maporl_core.store.state_files import load_state, save_state
-from maporl_core.update import Updater
 
 POLICIES = "policies"
 TRAINER = "trainer"

@@ -17,6 +17,7 @@ from maporl_core.config.schema import RunConfig
 from maporl_core.errors import Interrupted, MaporlError, StoreError, TrainingError
 from maporl_core.kit.progress import Progress
 from maporl_core.kit.signals import StopFlag, stop_signals
+from maporl_core.learning.updater import Updater, UpdateResult, mismatches
 from maporl_core.runs.checkpoints import restore, save
 from maporl_core.runs.evaluate import evaluate, gain_between, held_out
 from maporl_core.runs.run_state import save_policies, seed_random_states
@@ -28,7 +29,6 @@ from maporl_core.store.reader import StoreReader
 from maporl_core.store.records import Paid, Request
 from maporl_core.store.writer import Level, StoreWriter
 from maporl_core.types import Discussion, EvalSummary, PairedGain, Problem
-from maporl_core.update import Updater, UpdateResult, mismatches
 
 PAUSE_POLL = 0.2
 """Seconds between two looks at the requests while paused."""

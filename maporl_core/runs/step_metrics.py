@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from maporl_core.judging.metrics import outgrown
-from maporl_core.packing import Row
+from maporl_core.learning.packing import Row
 from maporl_core.types import REWARD_PARTS, Discussion, RewardParts
 
 

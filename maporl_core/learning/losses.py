@@ -22,7 +22,7 @@ from torch import Tensor
 
 from maporl_core.config.schema import PPOConfig
 from maporl_core.errors import ConfigError, TrainingError
-from maporl_core.padding import length_mask
+from maporl_core.learning.padding import length_mask
 
 LOG_RATIO_LIMIT = 20.0
 """log π_new − log π_old is held within ±20 (a ratio of 5e8 or its inverse), where it passes no

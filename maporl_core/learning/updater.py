@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maporl_core.base_update import BaseUpdate, Place, UpdateResult
 from maporl_core.config.schema import RunConfig
-from maporl_core.losses import lr_factor, next_kl_coef
+from maporl_core.learning.base_update import BaseUpdate, Place, UpdateResult
+from maporl_core.learning.losses import lr_factor, next_kl_coef
+from maporl_core.learning.packing import Row
 from maporl_core.models.policy import Policies, Policy
-from maporl_core.packing import Row
 
 __all__ = ["Place", "UpdateResult", "Updater", "mismatches"]
 

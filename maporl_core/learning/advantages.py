@@ -23,7 +23,7 @@ from torch import Tensor
 
 from maporl_core.config.schema import PPOConfig
 from maporl_core.errors import ConfigError
-from maporl_core.padding import length_mask
+from maporl_core.learning.padding import length_mask
 
 WHITEN_FLOOR = 1e-6  # spread, relative to max(1, largest advantage), that counts as no spread
 

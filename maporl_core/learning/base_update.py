@@ -18,14 +18,14 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from maporl_core.advantages import AdvantageInputs, MessageKey, estimate
 from maporl_core.config.schema import RunConfig
 from maporl_core.kit.seeds import stable_seed
-from maporl_core.losses import PPOStats, PPOTokens, explained_variance, kl_terms, ppo_loss
+from maporl_core.learning.advantages import AdvantageInputs, MessageKey, estimate
+from maporl_core.learning.losses import PPOStats, PPOTokens, explained_variance, kl_terms, ppo_loss
+from maporl_core.learning.packing import MicroBatch, Row, Span, micro_batches, tabulate
+from maporl_core.learning.padding import to_flat, to_padded
+from maporl_core.learning.token_logprobs import token_logprobs
 from maporl_core.models.policy import Base
-from maporl_core.packing import MicroBatch, Row, Span, micro_batches, tabulate
-from maporl_core.padding import to_flat, to_padded
-from maporl_core.token_logprobs import token_logprobs
 
 Place = tuple[int, int, int]
 """(index of the discussion, turn, agent) of a message."""

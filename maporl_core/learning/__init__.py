@@ -1,0 +1,1 @@
+"""From paid discussions to changed weights: rows, credit, losses, updates."""
