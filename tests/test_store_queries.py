@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from store_samples import discussion, new_run, paid, summary
 
-from maporl_core.store.bench import FILTERS, bench_store, build_series, too_slow
+from maporl_core.experiments.bench.store import FILTERS, bench_store, build_series, too_slow
 from maporl_core.store.outcomes import Outcome, outcome
 from maporl_core.store.reader import DiscussionFilter, LiveMessage, RunDir, StoreReader
 from maporl_core.store.writer import StoreWriter

@@ -26,7 +26,7 @@ from maporl_core.cli.lines import StageBar
 from maporl_core.cli.shared import JsonOption, examples, show_help
 from maporl_core.cli.terminal import err_console, print_json, say
 from maporl_core.errors import StoreError
-from maporl_core.store.bench import bench_store, build_series, build_store
+from maporl_core.experiments.bench.store import bench_store, build_series, build_store
 from maporl_core.store.failures import store_errors
 from maporl_core.store.paths import RunDir
 from maporl_core.store.records import LiveMessage

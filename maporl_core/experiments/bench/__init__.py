@@ -1,0 +1,1 @@
+"""Benchmarks: each measures one thing a person waits for."""
