@@ -17,8 +17,8 @@ from rich.console import Console
 from maporl_core import __version__
 from maporl_core.cli.main import main
 from maporl_core.cli.shared import complete_key, complete_preset, free_name
-from maporl_core.cli.tables import gain_table
-from maporl_core.cli.terminal import to_json
+from maporl_core.cli.views.tables import gain_table
+from maporl_core.cli.views.terminal import to_json
 from maporl_core.errors import (
     ConfigError,
     DataError,

@@ -9,7 +9,7 @@ import pytest
 from cli_samples import HOSTILE, HOSTILE_VISIBLE, discussion, message, rewards
 from rich.console import Console
 
-from maporl_core.cli.discussions import (
+from maporl_core.cli.views.discussions import (
     Writing,
     print_discussion,
     print_side_by_side,

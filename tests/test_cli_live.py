@@ -12,12 +12,12 @@ import pytest
 from cli_samples import HOSTILE, HOSTILE_VISIBLE, gain, report, summary
 from rich.console import Console
 
-from maporl_core.cli.lines import JsonLines, PlainLines
-from maporl_core.cli.live import LiveView, Screen
-from maporl_core.cli.loading import Loading, may_download
-from maporl_core.cli.state import RunState
-from maporl_core.cli.tables import gain_table, summary_table
-from maporl_core.cli.terminal import bytes_text, duration, number, percent, sparkline
+from maporl_core.cli.views.lines import JsonLines, PlainLines
+from maporl_core.cli.views.live import LiveView, Screen
+from maporl_core.cli.views.loading import Loading, may_download
+from maporl_core.cli.views.state import RunState
+from maporl_core.cli.views.tables import gain_table, summary_table
+from maporl_core.cli.views.terminal import bytes_text, duration, number, percent, sparkline
 from maporl_core.kit.signals import StopFlag
 from maporl_core.types import Interval, PairedGain
 

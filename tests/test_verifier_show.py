@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from maporl_core.cli.main import main
-from maporl_core.cli.reliability import MARGIN, print_reliability, reliability_lines
+from maporl_core.cli.views.reliability import MARGIN, print_reliability, reliability_lines
 from maporl_core.judging.verifier.calibration import Bin
 from maporl_core.judging.verifier.placing import BUILT_IN
 

@@ -22,9 +22,9 @@ from typing import Annotated, Any
 import typer
 
 from maporl_core import __version__
-from maporl_core.cli.lines import StageBar
 from maporl_core.cli.shared import JsonOption, examples, show_help
-from maporl_core.cli.terminal import err_console, print_json, say
+from maporl_core.cli.views.lines import StageBar
+from maporl_core.cli.views.terminal import err_console, print_json, say
 from maporl_core.errors import StoreError
 from maporl_core.experiments.bench.store import bench_store, build_series, build_store
 from maporl_core.store.failures import store_errors

@@ -15,8 +15,8 @@ from rich.console import Console
 
 from maporl_core.cli.compare_choose import Side, choose
 from maporl_core.cli.shared import DEFAULT_ROOT, JsonOption, RootOption, complete_run, examples
-from maporl_core.cli.tables import conditions, interval_text, points_text, simple_table
-from maporl_core.cli.terminal import number, out_console, plain, print_json
+from maporl_core.cli.views.tables import conditions, interval_text, points_text, simple_table
+from maporl_core.cli.views.terminal import number, out_console, plain, print_json
 from maporl_core.errors import StoreError
 from maporl_core.judging.pairing import Pairing, by_question, differences, pair, team_right
 from maporl_core.kit.plain_text import one_line

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import typer
 
-from maporl_core.cli.lines import StageBar
 from maporl_core.cli.shared import (
     JsonOption,
     SetOption,
@@ -16,8 +15,9 @@ from maporl_core.cli.shared import (
     examples,
     show_help,
 )
-from maporl_core.cli.terminal import err_console, print_json, say
 from maporl_core.cli.verifier_check import verifier_seat
+from maporl_core.cli.views.lines import StageBar
+from maporl_core.cli.views.terminal import err_console, print_json, say
 from maporl_core.config.keys import key_facts
 from maporl_core.config.load import (
     config_warnings,

@@ -12,14 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from maporl_core.cli.discussions import (
-    Writing,
-    discussion_json,
-    print_question,
-    print_rewards,
-    print_side_by_side,
-)
-from maporl_core.cli.lines import StageBar
 from maporl_core.cli.shared import (
     DEFAULT_ROOT,
     JsonOption,
@@ -32,7 +24,15 @@ from maporl_core.cli.shared import (
     split_checkpoint,
     stored_config,
 )
-from maporl_core.cli.terminal import err_console, out_console, plain, print_json
+from maporl_core.cli.views.discussions import (
+    Writing,
+    discussion_json,
+    print_question,
+    print_rewards,
+    print_side_by_side,
+)
+from maporl_core.cli.views.lines import StageBar
+from maporl_core.cli.views.terminal import err_console, out_console, plain, print_json
 from maporl_core.config.load import load_config, override_config
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError

@@ -12,7 +12,6 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from maporl_core.cli.lines import StageBar
 from maporl_core.cli.shared import (
     DEFAULT_ROOT,
     JsonOption,
@@ -21,7 +20,9 @@ from maporl_core.cli.shared import (
     SourceArgument,
     examples,
 )
-from maporl_core.cli.terminal import (
+from maporl_core.cli.verifier_check import verifier_seat
+from maporl_core.cli.views.lines import StageBar
+from maporl_core.cli.views.terminal import (
     bytes_text,
     err_console,
     out_console,
@@ -29,7 +30,6 @@ from maporl_core.cli.terminal import (
     print_json,
     to_json,
 )
-from maporl_core.cli.verifier_check import verifier_seat
 from maporl_core.config.load import load_config
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import MaporlError, ModelError

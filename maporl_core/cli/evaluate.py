@@ -11,7 +11,6 @@ from typing import Annotated
 
 import typer
 
-from maporl_core.cli.lines import StageBar
 from maporl_core.cli.shared import (
     DEFAULT_ROOT,
     JsonOption,
@@ -24,8 +23,9 @@ from maporl_core.cli.shared import (
     split_checkpoint,
     stored_config,
 )
-from maporl_core.cli.tables import gain_table, summary_table
-from maporl_core.cli.terminal import err_console, out_console, print_json
+from maporl_core.cli.views.lines import StageBar
+from maporl_core.cli.views.tables import gain_table, summary_table
+from maporl_core.cli.views.terminal import err_console, out_console, print_json
 from maporl_core.config.load import build_config, override_config, plain
 from maporl_core.config.schema import RunConfig, TaskConfig
 from maporl_core.errors import ConfigError

@@ -33,7 +33,7 @@ from maporl_core.cli import (
     verifier,
 )
 from maporl_core.cli.shared import examples, show_help
-from maporl_core.cli.terminal import say, say_error
+from maporl_core.cli.views.terminal import say, say_error
 from maporl_core.errors import Interrupted, MaporlError
 from maporl_core.kit.plain_text import one_line
 

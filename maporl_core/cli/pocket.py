@@ -12,9 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
-from maporl_core.cli.lines import StageBar
 from maporl_core.cli.shared import JsonOption, examples, show_help
-from maporl_core.cli.terminal import err_console, number, print_json, say, to_json
+from maporl_core.cli.views.lines import StageBar
+from maporl_core.cli.views.terminal import err_console, number, print_json, say, to_json
 from maporl_core.errors import ConfigError
 from maporl_core.kit.plain_text import one_line
 from maporl_core.models.assets import VARIANTS, check_variant

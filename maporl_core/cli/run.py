@@ -15,9 +15,6 @@ from typing import Annotated
 
 import typer
 
-from maporl_core.cli.lasting import LastingView, View
-from maporl_core.cli.lines import JsonLines, PlainLines
-from maporl_core.cli.live import MEASURES, LiveView
 from maporl_core.cli.shared import (
     DEFAULT_ROOT,
     JsonOption,
@@ -29,9 +26,12 @@ from maporl_core.cli.shared import (
     free_name,
     stored_config,
 )
-from maporl_core.cli.state import HISTORY, RunState
-from maporl_core.cli.terminal import out_console, say
 from maporl_core.cli.tui import TuiOption, need_terminal, open_app, start_words
+from maporl_core.cli.views.lasting import LastingView, View
+from maporl_core.cli.views.lines import JsonLines, PlainLines
+from maporl_core.cli.views.live import MEASURES, LiveView
+from maporl_core.cli.views.state import HISTORY, RunState
+from maporl_core.cli.views.terminal import out_console, say
 from maporl_core.config.load import (
     check_resumable,
     config_warnings,

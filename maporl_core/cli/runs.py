@@ -15,7 +15,6 @@ import typer
 from rich import box
 from rich.table import Table
 
-from maporl_core.cli.lines import StageBar
 from maporl_core.cli.shared import (
     DEFAULT_ROOT,
     JsonOption,
@@ -25,8 +24,9 @@ from maporl_core.cli.shared import (
     examples,
     show_help,
 )
-from maporl_core.cli.show import EXAMPLES, STATE_STYLES, show_command, steps_text
-from maporl_core.cli.terminal import (
+from maporl_core.cli.views.lines import StageBar
+from maporl_core.cli.views.run_overview import EXAMPLES, STATE_STYLES, show_command, steps_text
+from maporl_core.cli.views.terminal import (
     duration,
     err_console,
     number,

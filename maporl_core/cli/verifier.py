@@ -16,7 +16,6 @@ from typing import Annotated, Any
 
 import typer
 
-from maporl_core.cli.lines import StageBar
 from maporl_core.cli.shared import (
     DEFAULT_ROOT,
     JsonOption,
@@ -30,8 +29,9 @@ from maporl_core.cli.shared import (
     split_checkpoint,
     stored_config,
 )
-from maporl_core.cli.terminal import err_console, json_text, out_console, print_json, say
-from maporl_core.cli.verifier_card import SHOW_EXAMPLES, print_results, show_command
+from maporl_core.cli.views.lines import StageBar
+from maporl_core.cli.views.terminal import err_console, json_text, out_console, print_json, say
+from maporl_core.cli.views.verifier_card import SHOW_EXAMPLES, print_results, show_command
 from maporl_core.config.load import load_config, override_config, preset_names
 from maporl_core.config.schema import BaseModelConfig, RunConfig
 from maporl_core.errors import ConfigError

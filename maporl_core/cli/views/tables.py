@@ -11,7 +11,7 @@ import math
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from maporl_core.cli.terminal import NO_NUMBER, duration, percent, plain
+from maporl_core.cli.views.terminal import NO_NUMBER, duration, percent, plain
 from maporl_core.types import EvalSummary, Interval, PairedGain
 
 _CHANGES = (

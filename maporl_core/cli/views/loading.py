@@ -9,7 +9,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.status import Status
 
-from maporl_core.cli.terminal import plain
+from maporl_core.cli.views.terminal import plain
 from maporl_core.kit.user_paths import exists, user_path
 from maporl_core.models.assets import VARIANTS
 from maporl_core.runs.doctor import HUB_TASKS

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from maporl_core.cli.discussions import discussion_json, print_discussion, print_question
 from maporl_core.cli.shared import (
     DEFAULT_ROOT,
     JsonOption,
@@ -21,8 +20,9 @@ from maporl_core.cli.shared import (
     examples,
     stored_config,
 )
-from maporl_core.cli.tables import gain_table, summary_table
-from maporl_core.cli.terminal import out_console, plain, print_json
+from maporl_core.cli.views.discussions import discussion_json, print_discussion, print_question
+from maporl_core.cli.views.tables import gain_table, summary_table
+from maporl_core.cli.views.terminal import out_console, plain, print_json
 from maporl_core.errors import ConfigError
 from maporl_core.store.checkpoint import list_checkpoints
 from maporl_core.store.paths import RunDir

@@ -24,10 +24,10 @@ from rich.progress import (
     Progress as Bars,
 )
 
-from maporl_core.cli.loading import Loading, is_loading, spinner_name
-from maporl_core.cli.state import RunState
-from maporl_core.cli.tables import gain_table, interval_text
-from maporl_core.cli.terminal import duration, json_text, number, percent, plain
+from maporl_core.cli.views.loading import Loading, is_loading, spinner_name
+from maporl_core.cli.views.state import RunState
+from maporl_core.cli.views.tables import gain_table, interval_text
+from maporl_core.cli.views.terminal import duration, json_text, number, percent, plain
 from maporl_core.kit.plain_text import one_line
 from maporl_core.types import EvalSummary, PairedGain, StepReport
 

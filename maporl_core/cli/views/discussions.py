@@ -18,7 +18,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from maporl_core.cli.terminal import plain
+from maporl_core.cli.views.terminal import plain
 from maporl_core.types import REWARD_PARTS, Discussion, Message, RewardParts
 
 Rewards = Sequence[Sequence[RewardParts | None]]

@@ -14,10 +14,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from maporl_core.cli.lines import StageBar
-from maporl_core.cli.reliability import print_reliability
 from maporl_core.cli.shared import JsonOption, examples
-from maporl_core.cli.terminal import err_console, number, out_console, plain, print_json
+from maporl_core.cli.views.lines import StageBar
+from maporl_core.cli.views.reliability import print_reliability
+from maporl_core.cli.views.terminal import err_console, number, out_console, plain, print_json
 
 SHOW_EXAMPLES = examples(
     ("maporl verifier show my-verifier", "figures and reliability diagram"),

@@ -21,10 +21,10 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from maporl_core.cli.loading import Loading, is_loading
-from maporl_core.cli.state import RunState
-from maporl_core.cli.tables import gain_table
-from maporl_core.cli.terminal import duration, number, percent, plain, sparkline
+from maporl_core.cli.views.loading import Loading, is_loading
+from maporl_core.cli.views.state import RunState
+from maporl_core.cli.views.tables import gain_table
+from maporl_core.cli.views.terminal import duration, number, percent, plain, sparkline
 from maporl_core.types import EvalSummary, PairedGain, StepReport
 
 REFRESH_HZ = 4

@@ -14,8 +14,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from maporl_core.cli.lines import JsonLines, PlainLines
-from maporl_core.cli.live import LiveView
+from maporl_core.cli.views.lines import JsonLines, PlainLines
+from maporl_core.cli.views.live import LiveView
 from maporl_core.types import EvalSummary, PairedGain, StepReport
 
 View: TypeAlias = LiveView | PlainLines | JsonLines
