@@ -1,7 +1,7 @@
 """Puts questions to agents through a worker process; the app itself never loads a model.
 
 In: sides ("RUN_FOLDER::STATE") and questions.  Out: the worker's events, in order, to a callback in
-the app's own thread.  Neighbours: ``maporl ask-worker`` is the process (see ``maporl_core.runs.answer_worker`` for
+the app's own thread.  Neighbours: ``maporl ask-worker`` is the process (``runs.answer_worker`` has
 its lines), the Compare screen asks.
 
 The worker is kept for the next question and ends with its input: however the app ends, its end of

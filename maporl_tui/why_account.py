@@ -1,7 +1,7 @@
 """What was paid in one discussion, held against the rules that pay.
 
 In: a stored discussion and the run's config.  Out: an ``Account`` of it, and numbers as sums print
-them.  Pure.  Neighbours: ``maporl_core.judging.rewards.maporl`` is asked again here; ``why`` and ``why_parts`` put
+them.  Pure.  Neighbours: ``judging.rewards.maporl`` is asked again; ``why`` and ``why_parts`` put
 the account into words.
 
 The stored numbers are what was paid.  They are explained only where the rules still give them: an

@@ -1,7 +1,7 @@
 """Own and influence in words: which scores a verification reward is made of.
 
 In: an ``Account`` and a place in it.  Out: lines.  Pure.  Neighbours: ``why`` asks for them;
-``maporl_core.judging.rewards.maporl.score_terms`` gives the terms; docs/rewards.md has the formulas.
+``judging.rewards.maporl.score_terms`` gives the terms; docs/rewards.md has the formulas.
 """
 
 from __future__ import annotations

@@ -10,10 +10,10 @@ import os
 from pathlib import Path
 from typing import Self
 
-from benchmarks.killed_run import attempt
+from kills.killed_run import attempt
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["benchmarks.killed_run"])
+CONTEXT.set_forkserver_preload(["kills.killed_run"])
 PATIENCE = 240.0  # seconds; a busy machine is no fault of the product
 
 TINY = """

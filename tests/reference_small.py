@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import reference as ref
+import reference_run as ref
 from small import small_llama
 
 from maporl_core.config.schema import RunConfig

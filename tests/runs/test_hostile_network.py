@@ -55,7 +55,7 @@ def without_network(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        env=environment | {"PYTHONPATH": str(Path(__file__).parent.parent)},
+        env=environment | {"PYTHONPATH": str(Path(__file__).parents[2])},
     )
     assert not log.exists(), log.read_text()
     return done

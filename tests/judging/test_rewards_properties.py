@@ -11,7 +11,7 @@ from dataclasses import astuple, replace
 from typing import Any
 
 import pytest
-import reference as ref
+import reference_run as ref
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 from commands import Command, command, tiny
+from kills.killed_run import CHECKPOINT, ROLLOUT, STORE
 from store_samples import ordinary_user
 
-from benchmarks.killed_run import CHECKPOINT, ROLLOUT, STORE
 from maporl_core.store.checkpoint import find_resumable, list_checkpoints
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import reference as ref
+import reference_run as ref
 from pydantic import ValidationError
 from reference_small import arrays, base_weights, scale
 from small import policies, rewards

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import reference as ref
+import reference_run as ref
 import torch
 from safetensors.numpy import load_file, save_file
 from small import EOS

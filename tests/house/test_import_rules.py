@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from source_imports import imports
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 ROOMS: dict[str, str] = {
     "errors": "",

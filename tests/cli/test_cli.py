@@ -28,7 +28,7 @@ from maporl_core.errors import (
     TrainingError,
 )
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 COMMANDS = (
     ["run"],
     ["resume"],

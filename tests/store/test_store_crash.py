@@ -27,7 +27,7 @@ from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import RequestWriter, StoreReader
 from maporl_core.store.writer import StoreWriter
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{HERE.parent}:{HERE}"}
 
 ASKER = """

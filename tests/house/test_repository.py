@@ -17,7 +17,7 @@ from maporl_core.cli.main import app
 from maporl_core.config.load import load_config, preset_names
 from maporl_core.rollout.prompts import STYLES, Seen
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def repository_files() -> list[str]:

@@ -1,7 +1,7 @@
 """Kills training runs at random moments, resumes them, and compares them with straight runs.
 
-    python benchmarks/kill_resume.py --kills 50
-    python benchmarks/kill_resume.py --kills 8 --kind "learned verifier" --out RESULT.json
+    python tests/kills/kill_resume.py --kills 50
+    python tests/kills/kill_resume.py --kills 8 --kind "learned verifier" --out RESULT.json
 
 In: a number of kills and a seed.  Out: a table per phase and per kind of run, and
 ``benchmarks/results/kill_resume.json``; exit code 1 if any resumed run differs from its straight
@@ -32,11 +32,11 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.run_account import account, differences
+from kills.run_account import account, differences
 
-RESULTS = Path(__file__).parent / "results" / "kill_resume.json"
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "kill_resume.json"
 STEPS = 12
 BASE = f"""
 extends = "{{preset}}"
@@ -105,14 +105,14 @@ class Killer:
     """Trains, kills and resumes runs below ``root``."""
 
     def __init__(self, root: Path, seed: int) -> None:
-        from benchmarks.killed_run import PHASES, attempt
+        from kills.killed_run import PHASES, attempt
 
         self.root, self.dice = root, random.Random(seed)
         self.phases, self._attempt = PHASES, attempt
         self.hits: Counter[str] = Counter()
         self.seconds: defaultdict[str, list[float]] = defaultdict(list)
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["benchmarks.killed_run"])
+        self._context.set_forkserver_preload(["kills.killed_run"])
 
     def compare(self, kind: Kind, kills: int) -> Tally:
         """Straight against killed and resumed, until ``kills`` kills have hit."""
@@ -212,7 +212,7 @@ def kill_and_compare(
 
 def table(tallies: Mapping[str, Tally]) -> str:
     """Kinds of runs × phases hit, as Markdown."""
-    from benchmarks.killed_run import BETWEEN, PHASES
+    from kills.killed_run import BETWEEN, PHASES
 
     phases = (*PHASES, BETWEEN)
     lines = [f"| run | {' | '.join(phases)} | kills | resumed run equal |"]

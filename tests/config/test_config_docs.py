@@ -12,7 +12,7 @@ from maporl_core.cli.main import main
 from maporl_core.config.keys import key_facts
 from maporl_core.config.load import config_warnings, load_config, preset_names
 
-PAGE = (Path(__file__).parent.parent / "docs" / "config.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "config.md").read_text(encoding="utf-8")
 
 
 def test_the_page_lists_every_key_with_its_default_and_meaning(

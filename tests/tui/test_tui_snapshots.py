@@ -25,7 +25,7 @@ from maporl_tui.screens import launch
 
 __all__ = ["own_settings"]
 
-FOLDER = Path(__file__).parent / "snapshots"
+FOLDER = Path(__file__).parents[1] / "snapshots"
 ACCEPT = os.environ.get("MAPORL_SNAPSHOTS") == "accept"
 NOW = 1_800_000_000.0
 LOOKS = {"dark": "dusk", "light": "paper", "plain": "dusk"}

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from kills.run_account import account, differences
 from test_train import new_run, small
 
-from benchmarks.run_account import account, differences
 from maporl_core.errors import Interrupted
 from maporl_core.kit.progress import Silent
 from maporl_core.store.paths import RunDir

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from commands import command, tiny
-
-from benchmarks.kill_resume import KINDS, kill_and_compare, table
-from benchmarks.killed_run import PHASES
-from benchmarks.run_account import account, differences
+from kills.kill_resume import KINDS, kill_and_compare, table
+from kills.killed_run import PHASES
+from kills.run_account import account, differences
 
 
 def test_killed_at_random_moments_and_resumed_equals_never_killed(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 from commands import Command, command, tiny
+from kills.killed_run import CHECKPOINT, EVALUATION, FINAL, MODELS, ROLLOUT, STORE, UPDATE
+from kills.run_account import account, differences
 
-from benchmarks.killed_run import CHECKPOINT, EVALUATION, FINAL, MODELS, ROLLOUT, STORE, UPDATE
-from benchmarks.run_account import account, differences
 from maporl_core.kit.signals import StopFlag
 from maporl_core.store.checkpoint import list_checkpoints
 from maporl_core.store.paths import RunDir

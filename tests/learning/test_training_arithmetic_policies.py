@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import reference as ref
+import reference_run as ref
 import torch
 import transformers
 from reference_small import arrays, base_weights, dials, scale, watched_update

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import reference as ref
+import reference_run as ref
 from reference_small import base_weights, scale, watched_update
 from small import discussions, policies, rewards
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import reference as ref
+import reference_run as ref
 import torch
 from reference_small import Watched, base_weights, dials, scale, watched_update
 from small import EOS, policies

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
+from kills.run_account import account, differences
 from test_train import Probe, new_run, small
 
-from benchmarks.run_account import account, differences
 from maporl_core.config.schema import RunConfig
 from maporl_core.store.checkpoint import find_resumable
 from maporl_core.store.reader import StoreReader, list_runs

@@ -29,7 +29,7 @@ from maporl_core.store.manifest import verify
 from maporl_core.store.paths import RunDir
 from maporl_core.store.state_files import load_state, save_state
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 
 
 def save(run: RunDir, step: int, keep: int = 10, score: float | None = None) -> Path:
