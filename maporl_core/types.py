@@ -1,15 +1,15 @@
 """Frozen records that every stage reads and writes; no torch in here.
 
 Data moves one way: config → task → engine → discussion → verifier → rewards →
-advantages → losses → update → store.  Each arrow carries one of these records.
-Axis order is always turn, then agent: ``messages[t][a]``.
+credit → losses → update → store.  Each arrow carries one of these records.
+A ``Place`` is the one name of a message, from the rollout to the screen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Finish = Literal["stop", "length"]
 
@@ -30,6 +30,19 @@ class Problem:
     meta: Mapping[str, Any] = field(default_factory=dict)
 
 
+class Place(NamedTuple):
+    """Where a message stands; all count from 0.
+
+    ``discussion`` is its index among those held together (its row in a store); ``branch`` tells
+    candidates apart that were sampled at the same turn for the same agent.
+    """
+
+    discussion: int
+    turn: int
+    agent: int
+    branch: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """What one agent wrote in one turn: s(t, a).
@@ -39,6 +52,8 @@ class Message:
     that was really sampled from, one per id.  ``correct`` is None without a gold answer.
     ``score`` is the verifier's probability in [0, 1]; None before it was scored.
     ``dropped_context`` counts the prompt tokens that did not fit the context window.
+    ``branch`` numbers the candidates at one place; the discussion went on with the ``chosen`` one.
+    ``phase`` is the topology's short word for what was asked: answer, plan, judge …
     """
 
     turn: int  # 0-based; shown to people 1-based
@@ -53,20 +68,94 @@ class Message:
     correct: bool | None = None
     score: float | None = None
     dropped_context: int = 0
+    branch: int = 0
+    phase: str = "answer"
+    chosen: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Discussion:
-    """One problem discussed by A agents over T turns (T is the last turn really held)."""
+    """One problem discussed by A agents over T turns (T is the last turn really held).
+
+    Turns are ragged: who speaks in a turn is the topology's business, and a place may hold several
+    candidates.  ``sample`` tells discussions of the same problem apart.
+    """
 
     problem: Problem
     agents: tuple[str, ...]  # A names, in agent order
-    messages: tuple[tuple[Message, ...], ...]  # T × A
+    messages: tuple[tuple[Message, ...], ...]  # per turn, in speaking order
     stopped_early: bool = False  # consensus stop
+    sample: int = 0
 
     @property
     def turns(self) -> int:
         return len(self.messages)
+
+    def said(self, turn: int) -> tuple[Message, ...]:
+        """What the discussion went on with in one turn, in speaking order."""
+        return tuple(message for message in self.messages[turn] if message.chosen)
+
+    def by(self, agent: int) -> tuple[Message, ...]:
+        """One agent's messages that the discussion went on with, turn after turn."""
+        return tuple(m for turn in self.messages for m in turn if m.agent == agent and m.chosen)
+
+    def at(self, turn: int, agent: int, branch: int | None = None) -> Message | None:
+        """The message of a place, without ``branch`` the chosen one; None where nobody spoke."""
+        for message in self.messages[turn] if 0 <= turn < len(self.messages) else ():
+            wanted = message.chosen if branch is None else message.branch == branch
+            if message.agent == agent and wanted:
+                return message
+        return None
+
+    def everything(self) -> tuple[Message, ...]:
+        """Every message, candidates included, in the order of their places."""
+        return tuple(
+            sorted(
+                (message for turn in self.messages for message in turn),
+                key=lambda m: (m.turn, m.agent, m.branch),
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a verifier sees: a graded message, its problem, and what was said in earlier turns.
+
+    ``seed`` belongs to the place, for verifiers that draw.
+    """
+
+    problem: Problem
+    message: Message
+    earlier: tuple[Message, ...] = ()
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of a reward, as its scheme declares it: a name and one line of what it says."""
+
+    name: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pay:
+    """What one message was paid, part by part in declared order; ``total`` is their sum."""
+
+    parts: Mapping[str, float]
+
+    @property
+    def total(self) -> float:
+        return float(sum(self.parts.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why one part of a message's pay is what it is: the amount, and lines in plain words."""
+
+    part: str
+    amount: float
+    words: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
