@@ -71,7 +71,8 @@ class Base:
         self.model = loaded.model
         self.tokenizer = loaded.tokenizer
         self.context = loaded.context
-        self.codec = ChatCodec(loaded.tokenizer, config.chat_template == "auto")
+        templated = config.chat_template == "auto"
+        self.codec = ChatCodec(loaded.tokenizer, templated, _end_ids_of(loaded.model))
         self.model.requires_grad_(False)
         self.model.eval()
         if config.gradient_checkpointing:
@@ -199,6 +200,14 @@ class Base:
                 digest.update(name.encode())
                 digest.update(weight.detach().cpu().reshape(-1).view(torch.uint8).numpy())
         return digest.hexdigest()
+
+
+def _end_ids_of(model: Any) -> frozenset[int]:
+    """Ids that the model's own generation settings end with: none, one or a list of them."""
+    named = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    ids = named if isinstance(named, list | tuple) else [named]
+    rows = model.get_input_embeddings().weight.shape[0]
+    return frozenset(i for i in ids if type(i) is int and 0 <= i < rows)
 
 
 def _decoder_of(model: Any) -> Any:

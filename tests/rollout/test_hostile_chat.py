@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chat_samples import CHATML, Recorder
+from run_samples import Probe, new_run, small
 from small import EOS, config, policies, small_llama, word_tokenizer
-from test_chat import CHATML, Recorder
-from test_discussion import PROBLEMS, bench, real_table, rules, table
-from test_train import Probe, new_run, small
+from table_samples import PROBLEMS, bench, real_table, rules, table
 from tokenizers.processors import TemplateProcessing
 
 from maporl_core.errors import ModelError

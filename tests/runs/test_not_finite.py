@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import torch
+from run_samples import Probe, new_run, small, state_bytes
 from small import config, discussions, policies, rewards
-from test_train import Probe, new_run, small, state_bytes
 
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import TrainingError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from kills.run_account import account, differences
-from test_train import Probe, new_run, small
+from run_samples import Probe, new_run, small
 
 from maporl_core.config.schema import RunConfig
 from maporl_core.store.checkpoint import find_resumable

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from kills.run_account import account, differences
-from test_train import new_run, small
+from run_samples import new_run, small
 
 from maporl_core.errors import Interrupted
 from maporl_core.kit.progress import Silent

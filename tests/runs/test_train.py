@@ -9,12 +9,11 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 import torch
+from run_samples import Probe, new_run, one_thread, rows_of, small, state_bytes  # noqa: F401
 
-from maporl_core.config.load import dump_toml
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import Interrupted, StoreError, TrainingError
 from maporl_core.kit.progress import Silent
@@ -22,72 +21,6 @@ from maporl_core.store.checkpoint import list_checkpoints, newest_adapters
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import RequestWriter, StoreReader
 from maporl_core.train import train
-
-
-def small(**changes):
-    base = {
-        "name": "small",
-        "discussion": {"style": "compact", "max_new_tokens": 12, "turns": 2},
-        "verifier": {"kind": "noisy"},
-        "ppo": {"epochs": 1, "lr": 1e-3},
-        "train": {"steps": 2, "problems_per_step": 3},
-        "eval": {"questions": 4},
-        "checkpoint": {"every": 1, "keep": 10},
-    }
-    for key, value in changes.items():
-        base[key] = {**base[key], **value} if isinstance(base.get(key), dict) else value
-    return RunConfig.model_validate(base)
-
-
-def new_run(root: Path, config: RunConfig) -> RunDir:
-    return RunDir.create(root, config.name, dump_toml(config))
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-def state_bytes(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != "manifest.json"
-    }
-
-
-def rows_of(run: RunDir):
-    """Everything a step stored that does not depend on the clock."""
-    with StoreReader(run) as reader:
-        metrics = [
-            row
-            for row in reader.metrics_since(0).rows
-            if not row[1].startswith(("time/", "speed/", "memory/"))
-        ]
-        held = [
-            (s.row.step, s.discussion, s.rewards_TA) for s in reader.discussions() if s.rewards_TA
-        ]
-    return sorted(metrics), sorted(held, key=lambda entry: (entry[0], entry[1].problem.id))
-
-
-class Probe(Silent):
-    def __init__(self):
-        self.summaries, self.gains, self.logs, self.reports = [], [], [], []
-
-    def evaluated(self, summary):
-        self.summaries.append(summary)
-
-    def gained(self, gain):
-        self.gains.append(gain)
-
-    def log(self, level, text):
-        self.logs.append((level, text))
-
-    def step_done(self, report):
-        self.reports.append(report)
 
 
 def test_a_run_stores_every_message_reward_and_metric_and_compares_before_with_after(tmp_path):

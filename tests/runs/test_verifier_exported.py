@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_train import new_run, one_thread  # noqa: F401
+from run_samples import new_run, one_thread  # noqa: F401
 from test_verifier_in_run import refitting, stored
 
 from maporl_core.cli.exports import export

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import torch
+from run_samples import Probe, new_run, one_thread, small, state_bytes  # noqa: F401
 from safetensors.torch import load_file
-from test_train import Probe, new_run, one_thread, small, state_bytes  # noqa: F401
 
 from maporl_core.assembly import assemble
 from maporl_core.config.load import load_config, override_config

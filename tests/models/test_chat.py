@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from chat_samples import CHATML, Recorder
 from small import EOS, word_tokenizer
 
 from maporl_core.errors import ModelError
 from maporl_core.models.chat_codec import ChatCodec
 
-CHATML = (
-    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 NO_SYSTEM = (
     "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}"
     "{% endif %} {{ m.role }} {{ m.content }} <eos> {% endfor %} assistant "
@@ -24,40 +21,6 @@ STRIPS_THINKING = (
     "{% for m in messages %} {{ m.role }} {{ m.content.split('</think>')[-1] }} <eos> "
     "{% endfor %} assistant "
 )
-
-
-class Recorder:
-    """A tokenizer whose ids are characters, so that text can be read back exactly."""
-
-    def __init__(self, template, eos="<|im_end|>"):
-        self.inner = word_tokenizer(chat_template=template)
-        self.chat_template = template
-        self.special = {eos: 1, "<|im_start|>": 2}
-        self.eos_token, self.eos_token_id, self.bos_token_id = eos, 1, None
-        self.all_special_tokens, self.all_special_ids = list(self.special), [1, 2]
-        self.added_tokens_decoder = {}
-
-    def apply_chat_template(self, messages, **kwargs):
-        return self.inner.apply_chat_template(messages, **kwargs)
-
-    def __call__(self, text, add_special_tokens=False):
-        ids = []
-        while text:
-            for token, number in self.special.items():
-                if text.startswith(token):
-                    ids.append(number)
-                    text = text[len(token) :]
-                    break
-            else:
-                ids.append(ord(text[0]) + 10)
-                text = text[1:]
-        return {"input_ids": ids}
-
-    def decode(self, ids, skip_special_tokens=False):
-        names = {number: token for token, number in self.special.items()}
-        return "".join(
-            ("" if skip_special_tokens else names[i]) if i in names else chr(i - 10) for i in ids
-        )
 
 
 def test_template_with_system_role_is_used_as_it_is():
