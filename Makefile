@@ -35,7 +35,7 @@ test: $(VENV)/.dev-stamp  ## Set up .venv, then lint, types and tests (ARGS="-k 
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
 lint: $(VENV)/.dev-stamp  ## Check style and formatting
 	$(BIN)/ruff check .

@@ -20,8 +20,8 @@ from maporl_core.judging.verifier.placing import Placed, place, verifier_folder
 from maporl_core.judging.verifier.saved import verifier_on
 from maporl_core.kit.progress import Progress
 from maporl_core.kit.user_paths import user_path
-from maporl_core.models import load, resolve_device
 from maporl_core.models.adapter_files import load_adapter
+from maporl_core.models.loading import load, resolve_device
 from maporl_core.models.policy import Guest, LoadedModel, Policies
 from maporl_core.rollout.discussion import Bench, Listeners, Rules, Speaker, hold, opening_threads
 from maporl_core.rollout.engine import make_engine

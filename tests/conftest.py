@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,9 @@ for _name in ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "PY_COLORS", "CLICO
 # The same examples on every machine, and no time limit for one that was merely unlucky.
 settings.register_profile("maporl", derandomize=True, deadline=None, database=None)
 settings.load_profile("maporl")
+
+# Test modules share samples across rooms, whichever of them is run alone.
+sys.path += [str(room) for room in Path(__file__).parent.iterdir() if room.is_dir()]
 
 _LOOPBACK = ("127.", "::1", "localhost")
 

@@ -5,11 +5,5 @@ A name is, in this order: a built-in model, a ``.gguf`` file, a local folder, a 
 Neighbours: ``train`` and ``evaluate`` call ``load`` and hand the result to ``policy.Policies``.
 
 Weights are read from safetensors or GGUF only, never unpickled, and no code that comes with a
-model runs unless ``trust_remote_code`` is set.
+model runs unless ``trust_remote_code`` is set.  Importing this package loads no torch.
 """
-
-from __future__ import annotations
-
-from maporl_core.models.loading import load, resolve_device
-
-__all__ = ["load", "resolve_device"]

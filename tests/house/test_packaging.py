@@ -170,7 +170,7 @@ def test_wheel_holds_every_file_of_the_packages(wheel: zipfile.ZipFile) -> None:
     here |= {f"maporl_tui/themes/{path.name}" for path in (ROOT / "themes").glob("*.toml")}
     shipped = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert shipped == here
-    assert "maporl_core/config/schema/presets/pocket.toml" in shipped
+    assert "maporl_core/config/presets/pocket.toml" in shipped
     assert "maporl_core/models/built_in/pocket/model.safetensors" in shipped
 
 

@@ -23,10 +23,10 @@ from maporl_core.judging.verifier.head import all_logits, encode, row_batches
 from maporl_core.judging.verifier.learned import POLICY, LearnedVerifier
 from maporl_core.judging.verifier.saved import read_saved
 from maporl_core.kit.progress import Silent
-from maporl_core.models import load
 from maporl_core.models.adapter_files import ADAPTER_FILE, VALUE_FILE
 from maporl_core.models.assets import asset_path
 from maporl_core.models.chat_codec import ChatCodec
+from maporl_core.models.loading import load
 from maporl_core.models.policy import Base, LoadedModel
 from maporl_core.runs.verifier.fitting import fit_verifier, load_verifier
 from maporl_core.runs.verifier.scoring import score_file

@@ -64,9 +64,11 @@ def attempt(words: list[str], pipe: Connection, log: Path) -> None:
         for number in (1, 2):
             os.dup2(file.fileno(), number)
     marks = Marks(pipe)
-    marks.during(MODELS, maporl_core.train, "assemble")
+    marks.during(MODELS, sys.modules["maporl_core.train"], "assemble")
     marks.during(EVALUATION, maporl_core.runs.session, "evaluate")
-    marks.during(ROLLOUT, maporl_core.train, "one_step")  # its other phases are marked inside
+    marks.during(
+        ROLLOUT, sys.modules["maporl_core.train"], "one_step"
+    )  # its other phases are marked inside
     marks.during(UPDATE, Updater, "update")
     marks.during(STORE, StoreWriter, "write_step")
     marks.during(STORE, StoreWriter, "write_evaluation")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ import transformers
 from reference_small import arrays, base_weights, dials, scale, watched_update
 from small import discussions, policies, rewards, small_llama, word_tokenizer
 
-from maporl_core import train as train_page
 from maporl_core.config.load import dump_toml
 from maporl_core.config.schema import RunConfig
 from maporl_core.kit.progress import Silent
@@ -27,6 +27,8 @@ from maporl_core.rollout.engine.base import Sampling
 from maporl_core.rollout.engine.in_process import HFEngine
 from maporl_core.store.paths import RunDir
 from maporl_core.types import Discussion, Problem
+
+TRAIN = import_module("maporl_core.train")
 
 
 def description(names: Sequence[str] = ("Ada", "Bo"), **changes: Any) -> RunConfig:
@@ -251,7 +253,7 @@ def test_a_whole_run_with_evaluations_and_checkpoints_leaves_the_base_weights_as
 ) -> None:
     hashes: dict[str, list[str]] = {"start": [], "end": []}
     seen = []
-    honest = train_page.assemble
+    honest = TRAIN.assemble
 
     def watched(*args: Any) -> Any:
         assembly = honest(*args)
@@ -259,7 +261,7 @@ def test_a_whole_run_with_evaluations_and_checkpoints_leaves_the_base_weights_as
         hashes["start"] += [base.frozen_hash() for base in assembly.policies.bases.values()]
         return assembly
 
-    monkeypatch.setattr(train_page, "assemble", watched)
+    monkeypatch.setattr(TRAIN, "assemble", watched)
     config = RunConfig.model_validate(
         {
             "name": "hash",
@@ -271,7 +273,7 @@ def test_a_whole_run_with_evaluations_and_checkpoints_leaves_the_base_weights_as
         }
     )
     run = RunDir.create(tmp_path, config.name, dump_toml(config))
-    train_page.train(config, run, Silent())
+    TRAIN.train(config, run, Silent())
     (assembly,) = seen
     hashes["end"] = [base.frozen_hash() for base in assembly.policies.bases.values()]
     assert hashes["start"] == hashes["end"]

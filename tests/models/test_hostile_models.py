@@ -19,8 +19,9 @@ from small import small_llama, word_tokenizer
 from maporl_core.config.load import config_warnings, load_config
 from maporl_core.config.schema import BaseModelConfig, PolicyConfig
 from maporl_core.errors import ModelError
-from maporl_core.models import load, source
+from maporl_core.models import source
 from maporl_core.models.adapter_files import load_adapter, save_adapter
+from maporl_core.models.loading import load
 from maporl_core.models.policy import Base, LoadedModel, Policy
 
 CPU = torch.device("cpu")

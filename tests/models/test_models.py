@@ -17,7 +17,8 @@ from small import EOS, small_llama, word_tokenizer
 
 from maporl_core.config.schema import BaseModelConfig
 from maporl_core.errors import ModelError
-from maporl_core.models import load, loading, resolve_device, source
+from maporl_core.models import loading, source
+from maporl_core.models.loading import load, resolve_device
 
 CPU = torch.device("cpu")
 

@@ -202,7 +202,8 @@ def test_steps_that_are_not_finite_are_not_applied_named_and_end_the_run(tmp_pat
     run = new_run(tmp_path, config)
     probe = Probe()
     monkeypatch.setattr(
-        "maporl_core.train.reward_discussion",
+        sys.modules["maporl_core.train"],
+        "reward_discussion",
         lambda d, *_: tuple(
             tuple(RewardParts(own=float("nan")) for _ in row) for row in d.messages
         ),

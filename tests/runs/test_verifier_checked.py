@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -185,7 +186,7 @@ def test_a_base_of_another_width_and_a_model_that_is_not_here(
 def test_a_verifier_that_changes_while_the_run_starts_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from maporl_core import train
+    train = import_module("maporl_core.train")
     from maporl_core.assembly import assemble
 
     folder = tmp_path / "mine"

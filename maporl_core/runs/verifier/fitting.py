@@ -38,8 +38,8 @@ from maporl_core.kit.offline import offline
 from maporl_core.kit.progress import Progress
 from maporl_core.kit.seeds import stable_seed
 from maporl_core.kit.user_paths import exists, is_folder
-from maporl_core.models import load, resolve_device
 from maporl_core.models.adapter_files import save_adapter
+from maporl_core.models.loading import load, resolve_device
 from maporl_core.models.policy import Base
 from maporl_core.runs.run_state import seed_random_states
 from maporl_core.store.checkpoint import atomic_folder
