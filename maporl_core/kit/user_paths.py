@@ -2,12 +2,13 @@
 
 In: any text.  Out: a path, and whether something is there.  A home folder of nobody, a name that
 is too long, a NUL or a link to itself lead to nothing, and whoever asked says so in one line.
-Neighbours: whatever takes a path from a config or a command line.
+Neighbours: whatever takes a path from a config or a command line, or writes a file for others.
 """
 
 from __future__ import annotations
 
 import os.path
+import stat
 from pathlib import Path
 
 
@@ -30,3 +31,13 @@ def is_folder(path: Path) -> bool:
 
 def exists(path: Path) -> bool:
     return os.path.exists(path)  # noqa: PTH110 - the method of Path raises
+
+
+def whole_path(path: Path) -> str:
+    """The path from the root on, so that it can be read from any other folder."""
+    return os.path.abspath(path)  # noqa: PTH100 - links keep the names that people gave them
+
+
+def share_as(path: Path, like: Path) -> None:
+    """Let those read ``path`` who may read ``like``: some libraries write for the owner alone."""
+    path.chmod(stat.S_IMODE(like.stat().st_mode))

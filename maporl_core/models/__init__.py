@@ -2,7 +2,8 @@
 
 In: one ``[bases.<name>]`` section.  Out: a ``policy.LoadedModel``.
 A name is, in this order: a built-in model, a ``.gguf`` file, a local folder, a hub id.
-Neighbours: ``train`` and ``evaluate`` call ``load`` and hand the result to ``policy.Policies``.
+Neighbours: ``assembly`` calls ``loading.load`` and hands the result to ``policy.Policies``.
+``assets`` alone loads no torch.
 
 Weights are read from safetensors or GGUF only, never unpickled, and no code that comes with a
 model runs unless ``trust_remote_code`` is set.  Importing this package loads no torch.

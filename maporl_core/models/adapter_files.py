@@ -21,9 +21,10 @@ from torch import Tensor
 
 from maporl_core.errors import ModelError, StoreError
 from maporl_core.kit.plain_text import one_line
-from maporl_core.kit.user_paths import is_file
+from maporl_core.kit.user_paths import is_file, share_as
 from maporl_core.models.lora import StackedLoRALinear
 from maporl_core.models.policy import Policy
+from maporl_core.models.source import lasting_name
 
 ADAPTER_FILE = "adapter_model.safetensors"
 CONFIG_FILE = "adapter_config.json"
@@ -42,6 +43,8 @@ def save_adapter(policy: Policy, folder: Path) -> None:
         save_file(_to_peft(policy.adapter), folder / ADAPTER_FILE, metadata={"format": "pt"})
         value = {name: view.detach().cpu().contiguous() for name, view in policy.value.items()}
         save_file(value, folder / VALUE_FILE, metadata={"format": "pt"})
+        for file in (ADAPTER_FILE, VALUE_FILE):
+            share_as(folder / file, like=folder / CONFIG_FILE)
     except (OSError, SafetensorError) as error:
         raise StoreError(f"cannot write the adapter to {folder} ({error})") from error
 
@@ -90,7 +93,7 @@ def _config_text(policy: Policy) -> str:
         lora_dropout=policy.config.dropout,
         target_modules=_target_modules(policy),
         fan_in_fan_out=any(_stored_in_out(layer) for layer in policy.base.stack.layers.values()),
-        base_model_name_or_path=policy.base.config.model,
+        base_model_name_or_path=lasting_name(policy.base.config.model),
         revision=policy.base.config.revision,
         task_type="CAUSAL_LM",
         inference_mode=True,

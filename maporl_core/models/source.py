@@ -17,7 +17,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from maporl_core.config.schema import BaseModelConfig
 from maporl_core.errors import ModelError
 from maporl_core.kit.plain_text import one_line
-from maporl_core.kit.user_paths import exists, is_file, is_folder, user_path
+from maporl_core.kit.user_paths import exists, is_file, is_folder, user_path, whole_path
 from maporl_core.models.assets import VARIANTS, asset_path
 from maporl_core.models.safety import check_beside, check_file_names, check_folder
 
@@ -54,6 +54,13 @@ def find(config: BaseModelConfig) -> Source:
     if name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name:
         raise ModelError(f"{shown}: no such folder")
     return _ask_hub(config)
+
+
+def lasting_name(name: str) -> str:
+    """A model's name as others may read it elsewhere: a hub id, or a path from the root on."""
+    path = user_path(name)
+    local = name not in VARIANTS and (is_folder(path) or is_file(path))
+    return whole_path(path) if local else name
 
 
 def _ask_hub(config: BaseModelConfig) -> Source:

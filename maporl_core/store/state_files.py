@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from maporl_core.errors import StoreError
+from maporl_core.kit.user_paths import share_as
 from maporl_core.store.failures import store_errors
 
 _TAG = "$"  # JSON objects whose only key starts with it stand for something JSON lacks
@@ -35,8 +36,10 @@ def save_state(path: Path, state: Any) -> None:
     tree = _encode(state, "state", tensors)
     _separate(tensors)
     with store_errors("write", path):
-        safetensors.torch.save_file(tensors, _with_end(path, ".safetensors"))
-        _with_end(path, ".json").write_text(json.dumps(tree, allow_nan=False), encoding="utf-8")
+        arrays, rest = _with_end(path, ".safetensors"), _with_end(path, ".json")
+        safetensors.torch.save_file(tensors, arrays)
+        rest.write_text(json.dumps(tree, allow_nan=False), encoding="utf-8")
+        share_as(arrays, like=rest)
 
 
 def load_state(path: Path) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -165,6 +166,36 @@ def test_files_name_base_rank_and_layers_as_servers_expect(tmp_path: Path) -> No
             "base_model.model.model.layers.1.mlp.up_proj.lora_B.weight"
         ).get_shape()
     assert shape == [48, 3]
+
+
+@pytest.mark.parametrize("name", ["./m", "m", "m/model.gguf", "{here}/m"])
+def test_a_local_base_is_named_by_a_path_that_holds_in_every_folder(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "model.gguf").touch()
+    monkeypatch.chdir(tmp_path)
+    made = base()
+    made.config = BaseModelConfig(model=name.format(here=tmp_path))
+    save_adapter(made.policies["a"], tmp_path / "adapter")
+    monkeypatch.chdir("/")
+    config = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
+    file = tmp_path / "m" / "model.gguf" if name.endswith("gguf") else tmp_path / "m"
+    assert config["base_model_name_or_path"] == str(file)
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o007, 0o660), (0o077, 0o600)])
+def test_adapters_are_readable_by_whom_the_umask_says(
+    umask: int, mode: int, tmp_path: Path
+) -> None:
+    before = os.umask(umask)
+    try:
+        save_adapter(base().policies["a"], tmp_path / "adapter")
+    finally:
+        os.umask(before)
+    found = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "adapter").iterdir()}
+    assert found == dict.fromkeys(found, mode)
+    assert len(found) == 3
 
 
 def test_another_rank_names_the_setting_to_change(tmp_path: Path) -> None:

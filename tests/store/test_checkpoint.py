@@ -253,6 +253,16 @@ def same(a: object, b: object) -> bool:
     return type(a) is type(b) and repr(a) == repr(b)
 
 
+def test_state_is_readable_by_whom_the_umask_says(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        save_state(tmp_path / "adam", {"moments": torch.zeros(3)})
+    finally:
+        os.umask(before)
+    found = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert found == {"adam.safetensors": 0o644, "adam.json": 0o644}
+
+
 def test_nested_state_comes_back_bit_for_bit(tmp_path: Path) -> None:
     shared = torch.arange(6.0)
     state = {

@@ -17,6 +17,7 @@ from transformers.utils import logging as transformers_logging
 
 from maporl_core.errors import ModelError, StoreError
 from maporl_core.kit.progress import Progress, Silent
+from maporl_core.kit.user_paths import share_as
 from maporl_core.models.assets import check_variant
 from maporl_core.models.chat_codec import ChatCodec
 from maporl_core.runs.pocket.gates import Measures, failures, measure
@@ -119,7 +120,7 @@ def _save(
         config = json.loads(path.read_text(encoding="utf-8"))
         config["tokenizer_class"] = "PreTrainedTokenizerFast"
         path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-        (out_dir / "model.safetensors").chmod(0o644)
+        share_as(out_dir / "model.safetensors", like=path)
         facts = json.dumps(asdict(report), indent=2)
         (out_dir / REPORT_FILE).write_text(facts + "\n", encoding="utf-8")
     except OSError as error:

@@ -41,6 +41,7 @@ from maporl_core.kit.user_paths import exists, is_folder
 from maporl_core.models.adapter_files import save_adapter
 from maporl_core.models.loading import load, resolve_device
 from maporl_core.models.policy import Base
+from maporl_core.models.source import lasting_name
 from maporl_core.runs.run_state import seed_random_states
 from maporl_core.store.checkpoint import atomic_folder
 from maporl_core.store.failures import store_errors
@@ -114,7 +115,7 @@ def fit_verifier(
     card: dict[str, Any] = {
         "kind": CARD_KIND,
         "version": 1,
-        "base": base_config.model_dump(mode="json"),
+        "base": base_config.model_dump(mode="json") | {"model": lasting_name(base_config.model)},
         "base_hash": base.frozen_hash(),
         "base_dtype": str(next(base.model.parameters()).dtype),
         "policy": policy_config.model_dump(mode="json"),
