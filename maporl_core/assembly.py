@@ -20,6 +20,7 @@ from maporl_core.judging.verifier.placing import Placed, place, verifier_folder
 from maporl_core.judging.verifier.saved import verifier_on
 from maporl_core.kit.progress import Progress
 from maporl_core.kit.user_paths import user_path
+from maporl_core.learning.methods.chosen import method_of
 from maporl_core.models.adapter_files import load_adapter
 from maporl_core.models.loading import load, resolve_device
 from maporl_core.models.policy import Guest, LoadedModel, Policies
@@ -164,7 +165,8 @@ def _load_policies(
             if what == "model":
                 raise
             raise type(error)(f"{what}: {error}") from error
-    return Policies(config, loaded, guest)
+    values = method_of(config).estimator.needs_values
+    return Policies(config, loaded, guest, values=values)
 
 
 def _make_verifier(config: RunConfig, policies: Policies, placed: Placed | None) -> Verifier:

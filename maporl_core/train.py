@@ -30,7 +30,7 @@ from maporl_core.runs.session import Abandoned, Session, open_session
 from maporl_core.runs.step_metrics import memory_metrics, reward_metrics, speed_metrics
 from maporl_core.store.paths import RunDir
 from maporl_core.store.records import MessageReward, Paid
-from maporl_core.types import Discussion, PairedGain, RewardParts, StepReport
+from maporl_core.types import Discussion, PairedGain, Place, RewardParts, StepReport
 
 Rewards = Sequence[tuple[tuple[RewardParts, ...], ...]]
 
@@ -108,7 +108,7 @@ def one_step(session: Session, assembly: Assembly, updater: Updater, step: int) 
 
     by_score = config.verifier.by_score
     rewards = [reward_discussion(d, config.reward, by_score) for d in discussions]
-    rows = pack(discussions, rewards, config.agent_policies(), session.trained_agents)
+    rows = pack(discussions, _by_place(rewards), updater.method.plan(step))
     clock.lap("reward")
 
     session.give_way()
@@ -135,6 +135,15 @@ def one_step(session: Session, assembly: Assembly, updater: Updater, step: int) 
     return metrics
 
 
+def _by_place(rewards: Rewards) -> dict[Place, RewardParts]:
+    return {
+        Place(d, t, a): parts
+        for d, turns in enumerate(rewards)
+        for t, row in enumerate(turns)
+        for a, parts in enumerate(row)
+    }
+
+
 def _paid(discussions: Sequence[Discussion], rewards: Rewards, result: UpdateResult) -> list[Paid]:
     """Discussions with what each message was paid and what the update made of it."""
     return [
@@ -142,7 +151,11 @@ def _paid(discussions: Sequence[Discussion], rewards: Rewards, result: UpdateRes
             discussion,
             tuple(
                 tuple(
-                    MessageReward(parts, result.advantage.get((d, t, a)), result.kl.get((d, t, a)))
+                    MessageReward(
+                        parts,
+                        result.advantage.get(Place(d, t, a)),
+                        result.kl.get(Place(d, t, a)),
+                    )
                     for a, parts in enumerate(row)
                 )
                 for t, row in enumerate(rewards[d])

@@ -10,8 +10,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from maporl_core.config.schema import RunConfig
+from maporl_core.learning.methods.base import RolloutPlan
 from maporl_core.models.policy import LoadedModel, Policies
-from maporl_core.types import Discussion, Message, Problem, RewardParts
+from maporl_core.types import Discussion, Message, Pay, Place, Problem
 
 VOCABULARY = 64
 EOS = 1
@@ -114,11 +115,19 @@ def discussions(
     return held
 
 
-def rewards(held: list[Discussion], seed: int = 0) -> list[list[list[RewardParts]]]:
+def rewards(held: list[Discussion], seed: int = 0) -> dict[Place, Pay]:
     rng = random.Random(seed)
-    return [
-        [[RewardParts(own=rng.uniform(-1, 1)) for _ in row] for row in d.messages] for d in held
-    ]
+    return {
+        Place(d, m.turn, m.agent, m.branch): Pay({"own": rng.uniform(-1, 1)})
+        for d, discussion in enumerate(held)
+        for turn in discussion.messages
+        for m in turn
+    }
+
+
+def training(*agents: int, **more: Any) -> RolloutPlan:
+    """A plan that trains these agents."""
+    return RolloutPlan(problems=1, trained=frozenset(agents), **more)
 
 
 def _ids(rng: random.Random, low: int, high: int) -> tuple[int, ...]:

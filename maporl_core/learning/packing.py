@@ -1,40 +1,43 @@
 """Discussions to training rows: one row is one agent's whole conversation.
 
-In: Discussions, their rewards and who is trained.  Out: rows of ids with the spans to be trained,
-and flat per-token tables.  Neighbour: ``update`` runs rows through the model.
+In: Discussions, what their messages were paid and the step's plan.  Out: rows of ids with the spans
+to be trained, and flat per-token tables.  Neighbours: ``base_update`` runs rows through the model.
 
 The prompt of turn t begins with the ids of turn t−1's prompt and completion, so all turns of an
 agent are one sequence and its prefix is read once, not once per turn.  Where the context window
-dropped something, the chain breaks and a new row starts.  Masks come from spans and lengths, never
-from token values: an end token that equals the pad token keeps its loss and its reward.
+dropped something, the chain breaks and a new row starts.  A candidate that the discussion did not
+go on with is a row of its own: the prefix it shares, then its ids.  Masks come from spans and
+lengths, never from token values: an end token that equals the pad token keeps its loss and reward.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from maporl_core.types import Discussion, RewardParts
+from maporl_core.learning.methods.base import MessageKey, RolloutPlan
+from maporl_core.types import Discussion, Message, Pay, Place, RewardParts
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
     """One trained message inside a row: ids[start:end] were sampled.
 
-    ``key`` is (index of the discussion, turn, agent); ``reward`` its total R(t, a);
-    ``logprobs`` are the sampler's, one per id; ``problem`` is the problem's id.
+    ``reward`` is its total R(t, a); ``logprobs`` are the sampler's, one per id.
     """
 
     start: int
     end: int
-    key: tuple[int, int, int]
+    key: MessageKey
     reward: float
     logprobs: tuple[float, ...]
-    problem: str
-    policy: str
+
+    @property
+    def place(self) -> Place:
+        return self.key.place
 
 
 @dataclass(slots=True)
@@ -52,42 +55,72 @@ class Row:
 
 
 def pack(
-    discussions: Sequence[Discussion],
-    rewards: Sequence[Sequence[Sequence[RewardParts]]],
-    policies: Sequence[str],
-    trained_agents: Collection[int],
+    held: Sequence[Discussion],
+    paid: Mapping[Place, Pay | RewardParts],
+    plan: RolloutPlan,
 ) -> list[Row]:
-    """Rows of every trained agent; ``policies`` names each agent's policy.
+    """Rows of every trained agent, discussion after discussion.
 
-    A message is trained when its agent is and when its policy (not the bare base) wrote it.
-    Rows without a trained message are left out.
+    A message is trained when its agent is, when a policy (not the bare base) wrote it, and when the
+    discussion went on with it or the plan trains the other candidates too.  Rows without a trained
+    message are left out.
     """
     rows: list[Row] = []
-    for d, discussion in enumerate(discussions):
-        for a in sorted(trained_agents):
-            current: Row | None = None
-            for t, turn in enumerate(discussion.messages):
-                message = turn[a]
-                prompt = message.prompt_ids
-                whole = prompt + message.ids
-                if current is None or prompt[: len(current.ids)] != current.ids:
-                    current = Row(policies[a], whole)
-                    rows.append(current)
-                else:
-                    current.ids = whole
-                if message.policy is not None and message.ids:
-                    current.spans.append(
-                        Span(
-                            len(prompt),
-                            len(whole),
-                            (d, t, a),
-                            rewards[d][t][a].total,
-                            message.logprobs,
-                            discussion.problem.id,
-                            policies[a],
-                        )
-                    )
-    return [row for row in rows if row.spans]
+    for d, discussion in enumerate(held):
+        for agent in sorted(plan.trained):
+            rows += _conversation(d, discussion, agent, paid)
+            if plan.train_unchosen:
+                rows += _branches(d, discussion, agent, paid)
+    return rows
+
+
+def _conversation(
+    d: int, discussion: Discussion, agent: int, paid: Mapping[Place, Pay | RewardParts]
+) -> list[Row]:
+    """What one agent said as far as the discussion went on with it: a row per unbroken chain."""
+    chains: list[list[Message]] = []
+    whole: tuple[int, ...] = ()
+    for message in discussion.by(agent):
+        if not chains or message.prompt_ids[: len(whole)] != whole:
+            chains.append([])
+        chains[-1].append(message)
+        whole = message.prompt_ids + message.ids
+    rows = []
+    for chain in chains:
+        found = [span for m in chain if (span := _span(d, discussion, m, paid)) is not None]
+        if found:  # an agent speaks with one policy
+            rows.append(Row(found[0].key.policy, chain[-1].prompt_ids + chain[-1].ids, found))
+    return rows
+
+
+def _branches(
+    d: int, discussion: Discussion, agent: int, paid: Mapping[Place, Pay | RewardParts]
+) -> list[Row]:
+    """One agent's candidates that the discussion did not go on with, a row each."""
+    rows = []
+    for message in discussion.everything():
+        if message.agent == agent and not message.chosen:
+            span = _span(d, discussion, message, paid)
+            if span is not None:
+                rows.append(Row(span.key.policy, message.prompt_ids + message.ids, [span]))
+    return rows
+
+
+def _span(
+    d: int, discussion: Discussion, message: Message, paid: Mapping[Place, Pay | RewardParts]
+) -> Span | None:
+    """The trained message at the end of its prompt; None where no policy wrote a token of it."""
+    if message.policy is None or not message.ids:
+        return None
+    place = Place(d, message.turn, message.agent, message.branch)
+    start = len(message.prompt_ids)
+    return Span(
+        start,
+        start + len(message.ids),
+        MessageKey(place, discussion.problem.id, message.policy, discussion.sample, message.phase),
+        paid[place].total,
+        message.logprobs,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,3 +25,8 @@ def to_padded(flat_N: Tensor, lengths_M: Tensor) -> Tensor:
 def to_flat(padded_ML: Tensor, lengths_M: Tensor) -> Tensor:
     """The inverse of ``to_padded``: [N], padding left out."""
     return padded_ML[length_mask(lengths_M, padded_ML.shape[1])]
+
+
+def full(x: Tensor) -> Tensor:
+    """At least float32, so that half precision is summed in full."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))

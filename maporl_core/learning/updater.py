@@ -1,36 +1,68 @@
-"""The multi-agent update: every policy trained on its rows, undone whole if it was not finite.
+"""The multi-agent update: measure all bases → credit once → train each base; undone whole if odd.
 
-In: rows (``packing``) and the policies.  Out: changed adapters and value heads, metrics, and per
-message its advantage and KL.  Neighbours: ``base_update`` does one base's part, ``train`` calls
-``Updater.update`` once per rollout round, ``run_state`` keeps the optimisers in checkpoints.
+In: rows (``packing``), the policies and the run's method.  Out: changed adapters and value heads,
+metrics, and per message its advantage and KL.  Neighbours: ``measure``, ``credit`` and
+``base_update`` are the three stages, ``train`` calls ``Updater.update`` once per rollout round,
+``run_state`` keeps optimisers and the estimator's state in checkpoints.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from maporl_core.config.schema import RunConfig
-from maporl_core.learning.base_update import BaseUpdate, Place, UpdateResult
-from maporl_core.learning.losses import lr_factor, next_kl_coef
+from maporl_core.learning.base_rows import BaseRows
+from maporl_core.learning.base_update import BaseUpdate, Dials
+from maporl_core.learning.credit import TokenCredit, form_credit
+from maporl_core.learning.kl import next_kl_coef
+from maporl_core.learning.measure import Measured, measure, odd_measures
+from maporl_core.learning.methods.base import Method
+from maporl_core.learning.methods.chosen import method_of
 from maporl_core.learning.packing import Row
+from maporl_core.learning.padding import to_padded
+from maporl_core.learning.ranks import Alone, Ranks
+from maporl_core.learning.schedules import lr_factor
+from maporl_core.learning.update_metrics import over_policies, policy_metrics
 from maporl_core.models.policy import Policies, Policy
+from maporl_core.types import Place
 
-__all__ = ["Place", "UpdateResult", "Updater", "mismatches"]
+
+@dataclass(frozen=True, slots=True)
+class UpdateResult:
+    """What one update did.
+
+    ``advantage`` and ``kl`` are means over a message's tokens and sums over them respectively
+    (KL of the sampling policy to the base, in nats).  ``bad`` names messages whose loss was not
+    finite; when it is not empty, nothing of this update was applied.
+    """
+
+    metrics: Mapping[str, float]
+    advantage: Mapping[Place, float]
+    kl: Mapping[Place, float]
+    bad: tuple[Place, ...] = ()
 
 
 class Updater:
-    """Optimisers, schedule and KL coefficient of all trained policies."""
+    """Optimisers, schedule, KL coefficient and estimator's state of all trained policies."""
 
-    def __init__(self, policies: Policies, config: RunConfig) -> None:
-        self.policies = policies
-        self.config = config
-        self.kl_coef = config.ppo.kl_coef
-        self.baselines: dict[str, float] = {}  # of advantage estimators that keep one
+    def __init__(
+        self,
+        policies: Policies,
+        config: RunConfig,
+        method: Method | None = None,
+        ranks: Ranks | None = None,
+    ) -> None:
+        self.policies, self.config = policies, config
+        self.method = method or method_of(config)
+        self.ranks: Ranks = ranks or Alone()
+        self.kl_coef = self.method.kl.coef
+        self.baselines: dict[str, float] = {}  # of estimators that keep a state between updates
         self.trained = {
             name: policies[name] for name in policies.names() if name in config.trained_policies()
         }
@@ -38,10 +70,9 @@ class Updater:
 
     def _optimiser(self, policy: Policy) -> torch.optim.AdamW:
         ppo = self.config.ppo
-        groups = [
-            {"params": list(policy.adapter.values()), "lr": ppo.lr},
-            {"params": list(policy.value.values()), "lr": ppo.value_lr or ppo.lr},
-        ]
+        groups: list[dict[str, Any]] = [{"params": list(policy.adapter.values()), "lr": ppo.lr}]
+        if policy.value:
+            groups.append({"params": list(policy.value.values()), "lr": ppo.value_lr or ppo.lr})
         for group in groups:
             group["initial_lr"] = group["lr"]
         return torch.optim.AdamW(groups, weight_decay=ppo.weight_decay, eps=1e-5)
@@ -52,39 +83,78 @@ class Updater:
         Rows are of any mix of policies and bases; those without a token to train are left out.
         Dropout draws from torch's global generator.
         """
+        metrics = {"lr": self._set_rate(step), "kl_coef": self.kl_coef}
+        before = self._snapshot()
+        parts = self._by_base(rows)
+        measured = [self._measure(part) for part in parts]
+        credits, state = form_credit(
+            [found.earned for found in measured], self.method, self.baselines, self.ranks
+        )
+        self.baselines |= state
+        updates = [
+            BaseUpdate(part, found.tokens, credit, self._dials(step), self.optimisers, self.ranks)
+            for part, found, credit in zip(parts, measured, credits, strict=True)
+        ]
+        bad = _odd(parts, measured, credits)
+        if not self.ranks.agree(bool(bad)):
+            bad = [place for update in updates for place in update.train()]
+        advantage: dict[Place, float] = {}
+        kl: dict[Place, float] = {}
+        for part, found, credit, update in zip(parts, measured, credits, updates, strict=True):
+            for policy in part.present.values():
+                policy.changed()
+            metrics |= policy_metrics(part, found, credit.returns_N, update.tally)
+            advantage |= _by_place(part, _mean_per_message(part, credit.advantages_N))
+            kl |= _by_place(part, found.kl_M)
+        metrics |= over_policies(metrics)
+        if self.ranks.agree(bool(bad)):
+            self._restore(before)
+        else:
+            self._adapt_price(kl)
+        return UpdateResult(metrics, advantage, kl, tuple(bad))
+
+    def _set_rate(self, step: int) -> float:
+        """Every optimiser's rate for this step; returns that of the adapters."""
         ppo = self.config.ppo
         factor = lr_factor(step, self.config.train.steps, ppo.warmup_steps, ppo.schedule)
         for optimiser in self.optimisers.values():
             for group in optimiser.param_groups:
                 group["lr"] = group["initial_lr"] * factor
-        metrics: dict[str, float] = {"lr": ppo.lr * factor, "kl_coef": self.kl_coef}
-        advantage: dict[Place, float] = {}
-        kl: dict[Place, float] = {}
-        bad: list[Place] = []
-        before = self._snapshot()
+        return ppo.lr * factor
+
+    def _by_base(self, rows: Sequence[Row]) -> list[BaseRows]:
+        found = []
         for base in self.policies.bases.values():
             mine = [row for row in rows if row.policy in base.policies and row.tokens]
-            if not mine:
-                continue
-            update = BaseUpdate(
-                self.config, base, mine, step, self.optimisers, self.kl_coef, self.baselines
-            )
-            part = update.run()
-            self.baselines |= update.baselines
-            metrics |= part.metrics
-            advantage |= part.advantage
-            kl |= part.kl
-            bad += part.bad
-        metrics |= _over_policies(metrics)
-        if bad:
-            self._restore(before)
-            return UpdateResult(metrics, advantage, kl, tuple(bad))
-        if ppo.kl_target is not None and kl:
-            mean_kl = sum(kl.values()) / len(kl)
+            if mine:
+                found.append(BaseRows(base, mine, self.config.ppo.micro_tokens))
+        return found
+
+    def _measure(self, part: BaseRows) -> Measured:
+        temperature = self.config.discussion.temperature
+        return measure(part, temperature, self.kl_coef, self.method.estimator.needs_values)
+
+    def _dials(self, step: int) -> Dials:
+        ppo = self.config.ppo
+        return Dials(
+            objective=self.method.objective,
+            temperature=self.config.discussion.temperature,
+            kl_coef=self.kl_coef,
+            epochs=ppo.epochs,
+            minibatches=ppo.minibatches,
+            max_grad_norm=ppo.max_grad_norm,
+            seed=self.config.seed,
+            step=step,
+        )
+
+    def _adapt_price(self, kl: Mapping[Place, float]) -> None:
+        """Move the KL coefficient towards its target, over the messages of all ranks."""
+        price = self.method.kl
+        seen = [nats for of_rank in self.ranks.gather(tuple(kl.values())) for nats in of_rank]
+        if price.target is not None and seen:
             self.kl_coef = next_kl_coef(
-                self.kl_coef, mean_kl, ppo.kl_target, ppo.kl_horizon, len(kl)
+                self.kl_coef, sum(seen) / len(seen), price.target, price.horizon, len(seen)
             )
-        return UpdateResult(metrics, advantage, kl, tuple(bad))
 
     def _snapshot(self) -> tuple[dict[str, list[Tensor]], dict[str, Any]]:
         """Copies of all trained weights and of the optimisers, to undo an update."""
@@ -104,7 +174,9 @@ class Updater:
         self.load_state(state)
 
     def state(self) -> dict[str, Any]:
-        """Everything a resumed run needs: moments and steps of every optimiser, KL coefficient."""
+        """Everything a resumed run needs: moments and steps of every optimiser, the KL coefficient
+        and the estimator's state.
+        """
         return {
             "kl_coef": self.kl_coef,
             "baselines": dict(self.baselines),
@@ -112,52 +184,40 @@ class Updater:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
+        """The inverse of ``state``; moments of value heads that this run lacks are passed over."""
         self.kl_coef = float(state["kl_coef"])
         self.baselines = dict(state["baselines"])
         for name, optimiser in self.optimisers.items():
-            saved = {int(k): v for k, v in state["optimisers"][name].items()}
+            count = len(self.trained[name].parameters())
+            saved = {int(k): v for k, v in state["optimisers"][name].items() if int(k) < count}
             optimiser.load_state_dict(
                 {"state": saved, "param_groups": optimiser.state_dict()["param_groups"]}
             )
 
 
-def mismatches(metrics: Mapping[str, float], limit: float) -> list[str]:
-    """One line per policy whose sampler and trainer disagree by more than ``limit``.
-
-    Compared are |mean ratio − 1|, which sees log-probabilities that are reported wrongly, and the
-    KL from sampler to trainer in nats per token.  The KL is needed beside it: tokens that were
-    truly drawn from another distribution, such as an older adapter's or another temperature's,
-    have a mean ratio of 1 whatever the trainer computes.
+def _odd(
+    parts: Sequence[BaseRows], measured: Sequence[Measured], credits: Sequence[TokenCredit]
+) -> list[Place]:
+    """Messages that are not finite before any step.  What was measured on any base comes first:
+    a group or whitening spreads one bad number over all of its messages.
     """
-    lines = []
-    for key, ratio in metrics.items():
-        if not key.endswith("/mismatch_ratio_mean"):
-            continue
-        policy = key.split("/", 2)[1]
-        kl = metrics[f"policy/{policy}/mismatch_kl"]
-        if not (abs(ratio - 1.0) <= limit and kl <= limit):  # also when one is not a number
-            lines.append(
-                f"{policy}: the trainer gives sampled tokens {ratio:.4f} times the sampler's "
-                f"probability on average, and is {kl:.4f} nats per token away from it"
-            )
-    return lines
+    found = [
+        place
+        for part, one in zip(parts, measured, strict=True)
+        for place in odd_measures(part, one.tokens)
+    ]
+    return found or [
+        place
+        for part, credit in zip(parts, credits, strict=True)
+        for place in part.odd_places(credit.advantages_N, credit.returns_N)
+    ]
 
 
-def _over_policies(metrics: Mapping[str, float]) -> dict[str, float]:
-    """ "ppo/<key>": the mean of "policy/<name>/<key>" over the policies of this update.
+def _mean_per_message(part: BaseRows, numbers_N: Tensor) -> Tensor:
+    lengths_M = part.table.lengths_M
+    return to_padded(numbers_N, lengths_M).sum(dim=1) / lengths_M
 
-    What concerns the engine goes under "mismatch/": the sampler's log-probabilities against the
-    trainer's own, as ratios trainer / sampler (1 when both compute the same) and as a KL.
-    """
-    by_key: dict[str, list[float]] = {}
-    for name, value in metrics.items():
-        if name.startswith("policy/"):
-            by_key.setdefault(name.split("/", 2)[2], []).append(value)
-    found: dict[str, float] = {}
-    for key, values in sorted(by_key.items()):
-        place = f"mismatch/{key.removeprefix('mismatch_')}"
-        place = place if key.startswith("mismatch_") else f"ppo/{key}"
-        found[place] = sum(values) / len(values)
-    if "mismatch_ratio_max" in by_key:
-        found["mismatch/ratio_max"] = max(by_key["mismatch_ratio_max"])
-    return found
+
+def _by_place(part: BaseRows, numbers_M: Tensor) -> dict[Place, float]:
+    places = [span.place for span in part.table.spans]
+    return dict(zip(places, numbers_M.tolist(), strict=True))

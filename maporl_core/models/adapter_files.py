@@ -1,7 +1,8 @@
 """Adapters on disk, in PEFT's own format: other tools load them as they are.
 
 In and out: one policy and one folder with ``adapter_config.json``, ``adapter_model.safetensors``
-(PEFT's key names) and ``value_head.safetensors`` (weight [H], bias [1]; PEFT ignores it).
+(PEFT's key names) and, of a policy with a value head, ``value_head.safetensors`` (weight [H], bias
+[1]; PEFT ignores it).
 Neighbours: ``policy`` owns the weights; ``store`` wraps these folders into checkpoints.
 """
 
@@ -36,14 +37,18 @@ _MAX_ALPHA = 1_000_000
 
 
 def save_adapter(policy: Policy, folder: Path) -> None:
-    """Write a policy's adapter and value head.  Raises StoreError when the disk refuses."""
+    """Write a policy's adapter and, where it has one, its value head.
+
+    Raises StoreError when the disk refuses.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / CONFIG_FILE).write_text(_config_text(policy), encoding="utf-8")
         save_file(_to_peft(policy.adapter), folder / ADAPTER_FILE, metadata={"format": "pt"})
         value = {name: view.detach().cpu().contiguous() for name, view in policy.value.items()}
-        save_file(value, folder / VALUE_FILE, metadata={"format": "pt"})
-        for file in (ADAPTER_FILE, VALUE_FILE):
+        if value:
+            save_file(value, folder / VALUE_FILE, metadata={"format": "pt"})
+        for file in (ADAPTER_FILE, *([VALUE_FILE] if value else [])):
             share_as(folder / file, like=folder / CONFIG_FILE)
     except (OSError, SafetensorError) as error:
         raise StoreError(f"cannot write the adapter to {folder} ({error})") from error
@@ -53,10 +58,10 @@ def load_adapter(policy: Policy, folder: Path) -> None:
     """Read an adapter, made here or by PEFT, into a policy; its version grows.
 
     The file's scaling is kept: where its α / r differs from the policy's, B is scaled by the
-    quotient.  A folder without a value head leaves the policy's as it is.  Nothing else that the
-    folder names or holds is looked at: no base model, no code, no pickled weights.  Raises
-    ModelError for a file that is missing or broken, another rank, other layers or shapes, and
-    weights that are not finite.
+    quotient.  A folder without a value head leaves the policy's as it is; a policy without one does
+    not read the folder's.  Nothing else that the folder names or holds is looked at: no base model,
+    no code, no pickled weights.  Raises ModelError for a file that is missing or broken, another
+    rank, other layers or shapes, and weights that are not finite.
     """
     config = read_config(folder)
     rank = policy.config.rank
@@ -70,7 +75,7 @@ def load_adapter(policy: Policy, folder: Path) -> None:
     _check_keys(folder, found, {name: view.shape for name, view in policy.adapter.items()})
     value_path = folder / VALUE_FILE
     value: dict[str, Tensor] = {}
-    if value_path.is_file():
+    if policy.value and value_path.is_file():
         value = read_tensors(value_path)
         _check_keys(value_path, value, {name: view.shape for name, view in policy.value.items()})
     root = math.sqrt(rank) if config.get("use_rslora") is True else rank

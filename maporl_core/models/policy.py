@@ -1,4 +1,4 @@
-"""Policies: one frozen base per model, one adapter and one value head per policy.
+"""Policies: one frozen base per model, one adapter per policy, and a value head where asked for.
 
 In: the config's bases and policies, and loaded models (``models``).  Out: differentiable hidden
 states, logits and values for rows of any mix of policies, and each policy's own parameters.
@@ -11,7 +11,7 @@ The reference policy is the base with adapters off (row index −1).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +36,7 @@ class LoadedModel:
 
 
 class Policy:
-    """One adapter and one value head on a base."""
+    """One adapter on a base, with a value head where the base gives it one."""
 
     def __init__(self, name: str, index: int, base: Base, config: PolicyConfig) -> None:
         self.name = name
@@ -48,7 +48,7 @@ class Policy:
         self.value = base.value_views(index)
 
     def parameters(self) -> list[nn.Parameter]:
-        """Adapter weights, then the value head's weight [H] and bias []."""
+        """Adapter weights, then the value head's weight [H] and bias [], if it has one."""
         return [*self.adapter.values(), *self.value.values()]
 
     def changed(self) -> None:
@@ -65,7 +65,9 @@ class Base:
         loaded: LoadedModel,
         policies: Mapping[str, PolicyConfig],
         seed: int,
+        heads: Collection[str] | None = None,
     ) -> None:
+        """``heads``: the policies with a value head; without it, all."""
         self.name = name
         self.config = config
         self.model = loaded.model
@@ -89,7 +91,9 @@ class Base:
         shapes = [AdapterShape(p.rank, p.alpha, p.dropout) for p in policies.values()]
         self.stack = AdapterStack(self.model, shapes, self._targets(policies))
         hidden = int(self.model.get_output_embeddings().weight.shape[-1])
-        count = len(policies)
+        with_head = [i for i, n in enumerate(policies) if heads is None or n in heads]
+        self._head_of = {index: head for head, index in enumerate(with_head)}
+        count = len(with_head)
         self.value_weight = nn.Parameter(torch.zeros(count, hidden, device=self.device))
         self.value_bias = nn.Parameter(torch.zeros(count, device=self.device))
         self.value_weight.grad = torch.zeros_like(self.value_weight)
@@ -109,7 +113,12 @@ class Base:
         return target_names(self.model, wanted.pop()) if wanted else []
 
     def value_views(self, index: int) -> dict[str, nn.Parameter]:
-        """The value head of one policy: weight [H] and bias [1], sharing the stack's memory."""
+        """The value head of one policy: weight [H] and bias [1], sharing the stack's memory; none
+        where the policy has no head.
+        """
+        if index not in self._head_of:
+            return {}
+        index = self._head_of[index]
         assert self.value_weight.grad is not None
         assert self.value_bias.grad is not None
         weight = nn.Parameter(self.value_weight.data[index])
@@ -178,7 +187,12 @@ class Base:
             )
 
     def values(self, hidden: Tensor, rows: Tensor) -> Tensor:
-        """Value estimates [N] of hidden states [N, H], each by policy ``rows[n]`` (≥ 0)."""
+        """Value estimates [N] of hidden states [N, H], each by policy ``rows[n]`` (≥ 0), which has
+        a value head.
+        """
+        if len(self._head_of) < len(self.policies):
+            heads = [self._head_of.get(index, -1) for index in range(len(self.policies))]
+            rows = torch.tensor(heads, device=rows.device)[rows]
         weight = self.value_weight[rows]
         return (hidden.float() * weight).sum(-1) + self.value_bias[rows]
 
@@ -242,7 +256,10 @@ class Policies:
         config: RunConfig,
         loaded: Mapping[str, LoadedModel],
         guest: Guest | None = None,
+        *,
+        values: bool = True,
     ) -> None:
+        """``values``: agents' policies have value heads; a guest always has one."""
         resolved = config.resolved_policies()
         self.guest = guest
         bases = {policy.base: config.bases[policy.base] for policy in resolved.values()}
@@ -253,8 +270,9 @@ class Policies:
             on_base = {name: p for name, p in resolved.items() if p.base == base_name}
             if guest is not None and guest.base == base_name:
                 on_base[guest.name] = guest.config
+            heads = [n for n in on_base if values or (guest is not None and n == guest.name)]
             self.bases[base_name] = Base(
-                base_name, base_config, loaded[base_name], on_base, config.seed
+                base_name, base_config, loaded[base_name], on_base, config.seed, heads
             )
         self.by_name: dict[str, Policy] = {
             name: self.bases[policy.base].policies[name] for name, policy in resolved.items()

@@ -17,7 +17,8 @@ from maporl_core.config.schema import RunConfig
 from maporl_core.errors import Interrupted, MaporlError, StoreError, TrainingError
 from maporl_core.kit.progress import Progress
 from maporl_core.kit.signals import StopFlag, stop_signals
-from maporl_core.learning.updater import Updater, UpdateResult, mismatches
+from maporl_core.learning.update_metrics import mismatches
+from maporl_core.learning.updater import Updater, UpdateResult
 from maporl_core.runs.checkpoints import restore, save
 from maporl_core.runs.evaluate import evaluate, gain_between, held_out
 from maporl_core.runs.run_state import save_policies, seed_random_states

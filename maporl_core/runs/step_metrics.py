@@ -15,7 +15,7 @@ import torch
 
 from maporl_core.judging.metrics import outgrown
 from maporl_core.learning.packing import Row
-from maporl_core.types import REWARD_PARTS, Discussion, RewardParts
+from maporl_core.types import REWARD_PARTS, Discussion, Place, RewardParts
 
 
 def reward_metrics(rewards: Sequence[Sequence[Sequence[RewardParts]]]) -> dict[str, float]:
@@ -83,7 +83,7 @@ def out_of_context(
 
 
 def not_finite(
-    places: Sequence[tuple[int, int, int]], discussions: Sequence[Discussion], keys: Sequence[int]
+    places: Sequence[Place], discussions: Sequence[Discussion], keys: Sequence[int]
 ) -> str:
     """A line on an update that was not applied, with the messages that spoiled it."""
     return (
@@ -93,18 +93,18 @@ def not_finite(
 
 
 def named_messages(
-    places: Sequence[tuple[int, int, int]],
+    places: Sequence[Place],
     discussions: Sequence[Discussion],
     keys: Sequence[int],
     most: int = 5,
 ) -> str:
-    """Messages by (index of the discussion, turn, agent) as a person finds them again.
+    """Messages as a person finds them again.
 
     ``keys`` are the ids of the discussions in the store.
     """
     named = ", ".join(
-        f"discussion {keys[d]} (problem {discussions[d].problem.id}) turn {t + 1} "
-        f"{discussions[d].agents[a]}"
-        for d, t, a in places[:most]
+        f"discussion {keys[at.discussion]} (problem {discussions[at.discussion].problem.id}) "
+        f"turn {at.turn + 1} {discussions[at.discussion].agents[at.agent]}"
+        for at in places[:most]
     )
     return named + (f" and {len(places) - most} more" if len(places) > most else "")

@@ -1,4 +1,4 @@
-"""GAE and whitening against their definitions in NumPy float64, and the estimator registry."""
+"""GAE and whitening against their definitions in NumPy float64, and credit by any estimator."""
 
 from __future__ import annotations
 
@@ -8,19 +8,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maporl_core.config.schema import PPOConfig
-from maporl_core.errors import ConfigError
-from maporl_core.learning import advantages as module
-from maporl_core.learning.advantages import (
-    AdvantageInputs,
-    Advantages,
-    MessageKey,
-    estimate,
-    estimator,
-    gae,
-    whiten,
-)
+from maporl_core.errors import TrainingError
+from maporl_core.learning.credit import estimate, whiten
+from maporl_core.learning.estimators.base import Credit, CreditInputs
+from maporl_core.learning.estimators.gae import Gae, gae
+from maporl_core.learning.methods.base import MessageKey
 from maporl_core.learning.padding import length_mask, to_flat, to_padded
+from maporl_core.types import Place
 
 
 def gae_by_definition(rewards, values, gamma, lam):
@@ -33,18 +27,18 @@ def gae_by_definition(rewards, values, gamma, lam):
 
 
 def keys(policies):
-    return [MessageKey("p", m, 0, 0, policy) for m, policy in enumerate(policies)]
+    return [MessageKey(Place(m, 0, 0), "p", policy) for m, policy in enumerate(policies)]
 
 
-def inputs(rewards, values, lengths, policies=None, **more):
+def inputs(rewards, values, lengths, policies=None):
     lengths = torch.tensor(lengths)
-    return AdvantageInputs(
+    return CreditInputs(
         rewards,
-        values,
         lengths,
         rewards_M=torch.zeros(len(lengths)),
         keys=keys(policies or ["A"] * len(lengths)),
-        **more,
+        groups=[None] * len(lengths),
+        values_ML=values,
     )
 
 
@@ -155,7 +149,7 @@ def test_estimate_whitens_over_all_tokens_of_a_policy_and_keeps_policies_apart()
     rewards = torch.tensor([[0.0, 1.0], [3.0, 0.0], [100.0, 50.0], [7.0, 0.0]])
     values = torch.zeros(4, 2)
     batch = inputs(rewards, values, [2, 1, 2, 1], ["A", "A", "B", "C"])
-    result = estimate(batch, PPOConfig(gae_lambda=0.5))
+    result = estimate(batch, Gae(0.5), {})
     # Before whitening A holds (.5, 1) and (3); B holds (125, 50); C a single token.
     of_a = np.array([0.5, 1.0, 3.0])
     of_a = (of_a - of_a.mean()) / of_a.std()
@@ -169,51 +163,48 @@ def test_estimate_whitens_over_all_tokens_of_a_policy_and_keeps_policies_apart()
 def test_fully_masked_rows_do_not_change_the_other_row():
     row = torch.tensor([[0.1, -0.2, 1.0]])
     values = torch.tensor([[0.3, 0.2, 0.1]])
-    alone = estimate(inputs(row, values, [3]), PPOConfig())
+    alone = estimate(inputs(row, values, [3]), Gae(), {})
     junk = torch.full((2, 3), float("nan"))
     beside = estimate(
-        inputs(torch.cat([junk, row]), torch.cat([junk, values]), [0, 0, 3]), PPOConfig()
+        inputs(torch.cat([junk, row]), torch.cat([junk, values]), [0, 0, 3]), Gae(), {}
     )
     torch.testing.assert_close(beside.advantages_ML[2:], alone.advantages_ML, rtol=0, atol=0)
     torch.testing.assert_close(beside.returns_ML[2:], alone.returns_ML, rtol=0, atol=0)
     assert beside.advantages_ML[:2].tolist() == [[0.0] * 3] * 2
 
 
-def test_unknown_estimator_is_refused_with_the_nearest_name():
-    with pytest.raises(ConfigError, match="no estimator is called 'gea'; did you mean 'gae'"):
-        estimator("gea")
+def test_gae_without_values_is_refused():
+    with pytest.raises(TrainingError, match="value of every token"):
+        estimate(inputs(torch.zeros(1, 1), None, [1]), Gae(), {})
 
 
-def test_group_relative_estimator_with_a_baseline_fits_the_interface(monkeypatch):
-    def minus_mean_of_siblings(batch, config):
-        """R − mean of the other samples of (problem, turn, agent); counts its calls."""
-        groups = [(key.problem, key.turn, key.agent) for key in batch.keys]
-        mask = length_mask(batch.lengths_M, batch.values_ML.shape[1])
-        per_message = []
-        for m, group in enumerate(groups):
-            others = [
-                float(batch.rewards_M[n])
-                for n in range(len(groups))
-                if n != m and groups[n] == group
-            ]
-            per_message.append(float(batch.rewards_M[m]) - sum(others) / len(others))
-        table = torch.tensor(per_message)[:, None] * mask
-        calls = {"calls": batch.baselines.get("calls", 0.0) + 1}
-        return Advantages(table, torch.zeros_like(table), calls, normalised=True)
+def minus_mean_of_siblings(batch, state):
+    """R − mean of the other messages of the group; counts its calls."""
+    mask = length_mask(batch.lengths_M, batch.token_rewards_ML.shape[1])
+    per_message = []
+    for m, group in enumerate(batch.groups):
+        others = [
+            float(batch.rewards_M[n])
+            for n in range(len(batch.groups))
+            if n != m and batch.groups[n] == group
+        ]
+        per_message.append(float(batch.rewards_M[m]) - sum(others) / len(others))
+    table = torch.tensor(per_message)[:, None] * mask
+    return Credit(table, None, {"calls": state.get("calls", 0.0) + 1}, normalised=True)
 
-    registry = {**module.ESTIMATORS, "gae": minus_mean_of_siblings}
-    monkeypatch.setattr(module, "ESTIMATORS", registry)
-    batch = AdvantageInputs(
-        torch.zeros(4, 2),
+
+def test_an_estimator_of_groups_needs_no_values_and_keeps_a_state():
+    batch = CreditInputs(
         torch.zeros(4, 2),
         torch.tensor([2, 1, 2, 2]),
         torch.tensor([1.0, 0.0, 0.25, 0.75]),
-        [MessageKey("p", s, t, 0, "A") for t in (0, 1) for s in (0, 1)],
-        {"calls": 1.0},
+        [MessageKey(Place(s, t, 0), "p", "A", sample=s) for t in (0, 1) for s in (0, 1)],
+        groups=[("p", 0), ("p", 0), ("p", 1), ("p", 1)],
     )
-    result = estimate(batch, PPOConfig())
+    result = estimate(batch, minus_mean_of_siblings, {"calls": 1.0})
     assert result.advantages_ML.tolist() == [[1.0, 1.0], [-1.0, 0.0], [-0.5, -0.5], [0.5, 0.5]]
-    assert result.baselines == {"calls": 2.0}
+    assert result.returns_ML is None
+    assert result.state == {"calls": 2.0}
 
 
 def test_flat_and_padded_tokens_are_the_same_tokens():

@@ -10,21 +10,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maporl_core.config.schema import PPOConfig
 from maporl_core.errors import TrainingError
-from maporl_core.learning.advantages import gae, whiten
-from maporl_core.learning.losses import (
-    LOG_RATIO_LIMIT,
-    PPOTokens,
-    explained_variance,
-    kl_terms,
-    policy_loss,
-    ppo_loss,
-    value_loss,
-)
+from maporl_core.learning.credit import whiten
+from maporl_core.learning.estimators.gae import gae
+from maporl_core.learning.kl import kl_terms
+from maporl_core.learning.losses import LOG_RATIO_LIMIT, policy_loss, value_loss
+from maporl_core.learning.objectives.base import LossTokens
+from maporl_core.learning.objectives.clipped import Clipped
 from maporl_core.learning.padding import length_mask, to_flat
+from maporl_core.learning.update_metrics import explained_variance
 
-CONFIG = PPOConfig(clip_low=0.2, clip_high=0.3, value_clip=0.1, value_coef=0.4, entropy_coef=0.05)
+CONFIG = Clipped(clip_low=0.2, clip_high=0.3, value_clip=0.1, value_coef=0.4, entropy_coef=0.05)
 LEAVES = ("logp_new_N", "values_new_N", "entropy_N")
 
 
@@ -37,7 +33,7 @@ def tokens(n, policies, seed=0, dtype=torch.float32):
         return torch.tensor(rng.normal(0, scale, n), dtype=dtype)
 
     old, values = column() - 2, column()
-    return PPOTokens(
+    return LossTokens(
         logp_new_N=(old + column(0.4)).requires_grad_(),
         logp_old_N=old,
         advantages_N=column(),
@@ -55,20 +51,21 @@ def take(batch, chosen):
     picked = {
         part.name: getattr(batch, part.name).detach()[chosen]
         for part in fields(batch)
-        if part.name.endswith("_N")
+        if isinstance(getattr(batch, part.name), torch.Tensor) and part.name.endswith("_N")
     }
     picked.update({name: picked[name].clone().requires_grad_() for name in LEAVES})
     return replace(batch, **picked)
 
 
 def gradients(batch, config=CONFIG):
-    ppo_loss(batch, config).loss.backward()
+    config(batch).loss.backward()
     return {name: getattr(batch, name).grad for name in LEAVES}
 
 
 def by_hand(batch, config):
     """(loss, gradients, per-policy means), token by token in Python floats."""
-    x = {f.name: getattr(batch, f.name).detach().double().numpy() for f in fields(batch)}
+    given = {f.name: getattr(batch, f.name) for f in fields(batch)}
+    x = {n: x.detach().double().numpy() for n, x in given.items() if isinstance(x, torch.Tensor)}
     count = x["tokens_per_policy_P"]
     policies = len(count)
     loss = 0.0
@@ -104,7 +101,7 @@ def by_hand(batch, config):
 
 def test_loss_gradients_and_statistics_equal_the_numpy_account():
     batch = tokens(200, 3)
-    result = ppo_loss(batch, CONFIG)
+    result = CONFIG(batch)
     result.loss.backward()
     loss, grads, means = by_hand(batch, CONFIG)
     assert float(result.loss.detach()) == pytest.approx(loss, abs=1e-5)
@@ -158,7 +155,7 @@ def test_value_loss_by_hand():
 @pytest.mark.parametrize("micro", [1, 3, 8, 64])
 def test_any_split_into_micro_batches_gives_the_same_gradients_and_statistics(micro):
     batch = tokens(64, 3)
-    whole = ppo_loss(batch, CONFIG)
+    whole = CONFIG(batch)
     expected = gradients(batch)
     order = torch.randperm(64, generator=torch.Generator().manual_seed(0))
     found = {name: torch.zeros(64) for name in LEAVES}
@@ -166,7 +163,7 @@ def test_any_split_into_micro_batches_gives_the_same_gradients_and_statistics(mi
     for start in range(0, 64, micro):
         chosen = order[start : start + micro]
         part = take(batch, chosen)
-        result = ppo_loss(part, CONFIG)
+        result = CONFIG(part)
         result.loss.backward()
         loss += float(result.loss.detach())
         for name in LEAVES:
@@ -192,21 +189,21 @@ def test_company_of_other_policies_changes_no_gradient():
 def test_policy_without_tokens_has_zero_statistics_and_leaves_the_rest_alone():
     batch = tokens(10, 1)
     wider = replace(batch, tokens_per_policy_P=torch.tensor([10, 0]))
-    result = ppo_loss(wider, CONFIG)
-    assert torch.equal(result.loss, ppo_loss(batch, CONFIG).loss)
+    result = CONFIG(wider)
+    assert torch.equal(result.loss, CONFIG(batch).loss)
     assert set(result.stats.means(1).values()) == {0.0}
-    assert result.stats.means(0) == ppo_loss(batch, CONFIG).stats.means(0)
+    assert result.stats.means(0) == CONFIG(batch).stats.means(0)
 
 
 def test_empty_micro_batch_has_loss_zero_and_can_be_differentiated():
     batch = take(tokens(10, 2), torch.zeros(10, dtype=torch.bool))
-    result = ppo_loss(batch, CONFIG)
+    result = CONFIG(batch)
     result.loss.backward()
     assert float(result.loss.detach()) == 0.0
     for policy in range(2):
         assert set(result.stats.means(policy).values()) == {0.0}
-    merged = result.stats.merge(ppo_loss(tokens(10, 2), CONFIG).stats)
-    assert merged.means(0) == ppo_loss(tokens(10, 2), CONFIG).stats.means(0)
+    merged = result.stats.merge(CONFIG(tokens(10, 2)).stats)
+    assert merged.means(0) == CONFIG(tokens(10, 2)).stats.means(0)
 
 
 def messages_through_a_model(rows):
@@ -230,8 +227,8 @@ def messages_through_a_model(rows):
         "advantages_N": to_flat(whiten(advantages, mask), lengths),
         "returns_N": to_flat(returns, lengths),
     }
-    result = ppo_loss(
-        PPOTokens(
+    result = Clipped()(
+        LossTokens(
             logp_new_N=features @ logp - 1.0,
             logp_old_N=to_flat(old, lengths),
             values_new_N=features @ head,
@@ -239,8 +236,7 @@ def messages_through_a_model(rows):
             policies_N=torch.zeros(len(features), dtype=torch.long),
             tokens_per_policy_P=torch.tensor([len(features)]),
             **flat,
-        ),
-        PPOConfig(),
+        )
     )
     result.loss.backward()
     metrics = result.stats.means(0)
@@ -307,7 +303,7 @@ def test_extreme_ratios_stay_finite_in_loss_and_gradient_and_are_counted(gap, ad
         logp_old_N=old,
         advantages_N=torch.full((2,), advantage),
     )
-    result = ppo_loss(batch, CONFIG)
+    result = CONFIG(batch)
     result.loss.backward()
     assert torch.isfinite(result.loss)
     assert torch.isfinite(new.grad).all()
@@ -325,10 +321,10 @@ def test_ratio_is_untouched_up_to_the_limit(log_ratio, advantage):
 
 def test_nan_of_one_policy_reaches_the_loss_but_not_the_other_policys_statistics():
     batch = tokens(20, 2)
-    clean = ppo_loss(batch, CONFIG).stats.means(1)
+    clean = CONFIG(batch).stats.means(1)
     logp = batch.logp_new_N.detach().clone()
     logp[int((batch.policies_N == 0).nonzero()[0])] = float("nan")
-    result = ppo_loss(replace(batch, logp_new_N=logp), CONFIG)
+    result = CONFIG(replace(batch, logp_new_N=logp))
     assert torch.isnan(result.loss)
     assert np.isnan(result.stats.means(0)["policy_loss"])
     assert result.stats.means(1) == clean
@@ -339,23 +335,24 @@ def test_half_precision_inputs_are_summed_in_full_precision():
     raised = {
         f.name: getattr(batch, f.name).detach().float()
         for f in fields(batch)
-        if f.name.endswith("_N") and f.name != "policies_N"
+        if isinstance(getattr(batch, f.name), torch.Tensor)
+        and f.name not in ("policies_N", "tokens_per_policy_P")
     }
-    result = ppo_loss(batch, CONFIG)
+    result = CONFIG(batch)
     assert result.loss.dtype == torch.float32
-    assert torch.equal(result.loss, ppo_loss(replace(batch, **raised), CONFIG).loss)
+    assert torch.equal(result.loss, CONFIG(replace(batch, **raised)).loss)
 
 
 def test_entropies_are_optional_without_a_bonus_and_required_with_one():
     batch = replace(tokens(8, 1), entropy_N=None)
-    assert ppo_loss(batch, PPOConfig(entropy_coef=0.0)).stats.means(0)["entropy"] == 0.0
+    assert Clipped(entropy_coef=0.0)(batch).stats.means(0)["entropy"] == 0.0
     with pytest.raises(TrainingError, match="entropies"):
-        ppo_loss(batch, PPOConfig(entropy_coef=0.1))
+        Clipped(entropy_coef=0.1)(batch)
 
 
 def test_entropy_without_a_bonus_is_measured_but_earns_no_gradient():
     batch = tokens(8, 1)
-    result = ppo_loss(batch, PPOConfig(entropy_coef=0.0))
+    result = Clipped(entropy_coef=0.0)(batch)
     result.loss.backward()
     assert batch.entropy_N.grad is None
     assert result.stats.means(0)["entropy"] == pytest.approx(batch.entropy_N.detach().mean().item())
@@ -367,14 +364,14 @@ def test_gradients_flow_into_the_new_policy_and_values_only():
     tracked = replace(
         batch, **{name: getattr(batch, name).clone().requires_grad_() for name in frozen}
     )
-    ppo_loss(tracked, CONFIG).loss.backward()
+    CONFIG(tracked).loss.backward()
     assert all(getattr(tracked, name).grad is None for name in frozen)
 
 
 def test_approximate_kl_and_ratio_means_by_hand():
     gap = torch.tensor([0.1, -0.3])
     batch = replace(tokens(2, 1), logp_old_N=torch.zeros(2), logp_new_N=gap)
-    found = ppo_loss(batch, CONFIG).stats.means(0)
+    found = CONFIG(batch).stats.means(0)
     ratio = np.exp([0.1, -0.3])
     assert found["ratio_mean"] == pytest.approx(ratio.mean(), rel=1e-6)
     assert found["ratio_max"] == pytest.approx(ratio.max(), rel=1e-6)

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maporl_core.errors import ConfigError
-from maporl_core.learning.losses import SCHEDULES, explained_variance, lr_factor, next_kl_coef
+from maporl_core.learning.kl import next_kl_coef
+from maporl_core.learning.schedules import SCHEDULES, lr_factor
+from maporl_core.learning.update_metrics import explained_variance
 
 
 def test_explained_variance_of_perfect_constant_and_opposite_values():

@@ -14,13 +14,13 @@ import pytest
 import reference_run as ref
 import torch
 from reference_small import Watched, base_weights, dials, scale, watched_update
-from small import EOS, policies
+from small import EOS, policies, training
 
 from maporl_core.config.schema import RunConfig
 from maporl_core.judging.rewards.maporl import reward_discussion
 from maporl_core.learning.packing import Row, pack
 from maporl_core.learning.updater import Updater
-from maporl_core.types import Discussion, Message, Problem, RewardParts
+from maporl_core.types import Discussion, Message, Pay, Place, Problem
 
 Entry = tuple[tuple[int, ...], tuple[int, ...], float]  # prompt, ids, R
 
@@ -58,7 +58,7 @@ def description(**ppo: Any) -> RunConfig:
 
 def rows_of(entries: list[Entry]) -> list[Row]:
     """Every entry as a discussion of one message."""
-    held, paid = [], []
+    held, paid = [], {}
     for q, (prompt, ids, reward) in enumerate(entries):
         finish = "stop" if ids and ids[-1] == EOS else "length"
         message = Message(
@@ -66,8 +66,8 @@ def rows_of(entries: list[Entry]) -> list[Row]:
         )
         problem = Problem(f"p{q}", "q", "1", "made-up", "train")
         held.append(Discussion(problem, ("Ada",), ((message,),)))
-        paid.append([[RewardParts(own=reward)]])
-    return pack(held, paid, ["Ada"], [0])
+        paid[Place(q, 0, 0)] = Pay({"own": reward})
+    return pack(held, paid, training(0))
 
 
 def check_against_the_account(run: RunConfig, entries: list[Entry]) -> Watched:
@@ -77,11 +77,11 @@ def check_against_the_account(run: RunConfig, entries: list[Entry]) -> Watched:
     base, size, numbers = base_weights(), scale(made["Ada"]), dials(run)
     accounts = ref.account(base, entries, step.weights, size, numbers)
     for q, message in enumerate(accounts):
-        place = (q, 0, 0)
-        assert watched.result.advantage[place] == pytest.approx(message.advantages.mean(), abs=1e-5)
+        at = Place(q, 0, 0)
+        assert watched.result.advantage[at] == pytest.approx(message.advantages.mean(), abs=1e-5)
         kl = (message.logp_old - message.logp_ref).sum()
         # A sum over tokens; 25 of them come to −14.5, where float32 keeps 4e-5.
-        assert watched.result.kl[place] == pytest.approx(kl, rel=1e-5, abs=1e-5)
+        assert watched.result.kl[at] == pytest.approx(kl, rel=1e-5, abs=1e-5)
     rng = np.random.default_rng(0)
     for weight in ("value.weight", "value.bias", *sorted(step.gradients)[::5]):
         gradient = step.gradients[weight]
@@ -102,7 +102,7 @@ def test_messages_of_any_shape_are_trained_as_the_account_says(shape: str) -> No
 def test_one_message_of_one_token_has_advantage_zero_and_moves_only_what_values_move() -> None:
     run = description(kl_coef=0.0, entropy_coef=0.0, value_coef=0.0)
     watched = check_against_the_account(run, [((5, 6), (7,), 0.9)])
-    assert watched.result.advantage[0, 0, 0] == 0.0
+    assert watched.result.advantage[Place(0, 0, 0)] == 0.0
     (step,) = watched.steps["Ada"]
     assert all(not gradient.any() for gradient in step.gradients.values())
 
@@ -171,12 +171,12 @@ def test_a_cut_message_is_penalised_once_and_its_last_token_carries_all_of_it() 
     )
     problem = Problem("p", "q", "1", "made-up", "train")
     held = Discussion(problem, ("Ada",), ((message,),))
-    paid = reward_discussion(held, run.reward)
-    assert paid[0][0].total == pytest.approx(0.9)
+    paid = {Place(0, 0, 0): reward_discussion(held, run.reward)[0][0]}
+    assert paid[0, 0, 0, 0].total == pytest.approx(0.9)
     made = policies(run)  # values are 0, so with λ = 0 a token's return is its own reward
-    rows = pack([held], [paid], ["Ada"], [0])
+    rows = pack([held], paid, training(0))
     result = Updater(made, run).update(rows, 0)
     # Returns (0, 0, .9) and values 0: the value loss is their mean square, halved.
     assert result.metrics["policy/Ada/value_loss"] == pytest.approx(0.5 * 0.9**2 / 3, abs=1e-6)
     # Advantages (0, 0, .9) whitened by population: (−1, −1, 2) / √2, mean 0.
-    assert result.advantage[0, 0, 0] == pytest.approx(0.0, abs=1e-6)
+    assert result.advantage[Place(0, 0, 0)] == pytest.approx(0.0, abs=1e-6)

@@ -12,7 +12,7 @@ import pytest
 import torch
 import transformers
 from reference_small import Watched, watched_update
-from small import EOS, config, discussions, rewards, word_tokenizer
+from small import EOS, config, discussions, rewards, training, word_tokenizer
 
 from maporl_core.config.schema import BaseModelConfig, RunConfig
 from maporl_core.learning.packing import Row, pack
@@ -88,7 +88,7 @@ def description(**ppo: Any) -> RunConfig:
 
 def eight_rows(run: RunConfig) -> list[Row]:
     held = discussions(run, count=4, seed=3)
-    rows = pack(held, rewards(held), run.agent_policies(), range(2))
+    rows = pack(held, rewards(held), training(0, 1))
     assert len(rows) == 8
     assert len({len(row.ids) for row in rows}) > 4
     return rows
@@ -96,7 +96,7 @@ def eight_rows(run: RunConfig) -> list[Row]:
 
 def in_groups_of(size: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Micro-batches of exactly ``size`` rows; returns the sizes of those of optimiser steps."""
-    from maporl_core.learning import base_update, packing
+    from maporl_core.learning import base_rows, packing
 
     sizes: list[int] = []
 
@@ -107,7 +107,7 @@ def in_groups_of(size: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
             sizes.append(len(group))
             yield packing._micro_batch(rows, group, indices, table, device)
 
-    monkeypatch.setattr(base_update, "micro_batches", exactly)
+    monkeypatch.setattr(base_rows, "micro_batches", exactly)
     return sizes
 
 

@@ -13,12 +13,12 @@ import reference_run as ref
 import torch
 import transformers
 from reference_small import arrays, base_weights, dials, scale, watched_update
-from small import discussions, policies, rewards, small_llama, word_tokenizer
+from small import discussions, policies, rewards, small_llama, training, word_tokenizer
 
 from maporl_core.config.load import dump_toml
 from maporl_core.config.schema import RunConfig
 from maporl_core.kit.progress import Silent
-from maporl_core.learning.base_update import BaseUpdate
+from maporl_core.learning.base_rows import BaseRows
 from maporl_core.learning.packing import Row, pack
 from maporl_core.learning.updater import Updater
 from maporl_core.models.policy import LoadedModel, Policies
@@ -43,7 +43,7 @@ def description(names: Sequence[str] = ("Ada", "Bo"), **changes: Any) -> RunConf
 
 
 def rows_of(run: RunConfig, held: list[Discussion], agents: Sequence[int] = (0, 1)) -> list[Row]:
-    return pack(held, rewards(held), run.agent_policies(), agents)
+    return pack(held, rewards(held), training(*agents))
 
 
 def all_bytes(made: Policies, name: str) -> list[bytes]:
@@ -62,9 +62,7 @@ def test_each_minibatch_is_divided_by_its_own_tokens_and_whitened_over_the_whole
     made = policies(run, perturb=0.08)
     rows = rows_of(run, discussions(run, count=7, seed=4), [0])
     updater = Updater(made, run)
-    piles = BaseUpdate(
-        run, made.bases["main"], rows, 0, updater.optimisers, run.ppo.kl_coef, {}
-    ).minibatches(0)
+    piles = BaseRows(made.bases["main"], rows, 90).minibatches(3, run.seed, step=0, epoch=0)
     assert sorted(r for pile in piles for r in pile) == list(range(len(rows)))
     assert len({sum(rows[r].tokens for r in pile) for pile in piles}) > 1
     steps = watched_update(made, run, rows, updater).steps["Ada"]
@@ -140,7 +138,7 @@ def test_a_policy_shared_with_a_frozen_agent_is_trained_on_the_other_agents_word
     run = description(agents=shared, policies={"both": {}}, train={"train_agents": ["Bo"]})
     held = discussions(run, count=3)
     result = watched_update(policies(run), run, rows_of(run, held, [1])).result
-    assert {agent for _, _, agent in result.advantage} == {1}
+    assert {place.agent for place in result.advantage} == {1}
 
 
 # ---- two bases, two tokenizers -----------------------------------------------------------------

@@ -7,21 +7,22 @@ from dataclasses import replace
 
 import pytest
 import torch
-from small import EOS, config, discussions, policies, rewards
+from small import EOS, config, discussions, policies, rewards, training
 from transformers.models.llama.modeling_llama import LlamaMLP
 
 from maporl_core.judging.rewards.maporl import reward_discussion
-from maporl_core.learning.losses import kl_terms
+from maporl_core.learning.kl import kl_terms
+from maporl_core.learning.methods.base import MessageKey
 from maporl_core.learning.packing import Row, Span, pack, tabulate
 from maporl_core.learning.padding import to_padded
 from maporl_core.learning.updater import Updater
-from maporl_core.types import Discussion, Message, Problem, RewardParts
+from maporl_core.types import Discussion, Message, Pay, Place, Problem
 
 
 def rows_of(run, held, paid=None, trained=None):
     paid = paid or rewards(held)
     agents = range(len(run.agents)) if trained is None else trained
-    return pack(held, paid, run.agent_policies(), agents)
+    return pack(held, paid, training(*agents))
 
 
 def weights(made, name):
@@ -54,9 +55,9 @@ def test_one_row_holds_all_turns_of_an_agent_and_only_sampled_tokens_are_trained
     for a, row in enumerate(rows):
         last = held[0].messages[2][a]
         assert row.ids == last.prompt_ids + last.ids
-        assert [span.key for span in row.spans] == [(0, 1, a), (0, 2, a)]
+        assert [span.place for span in row.spans] == [(0, 1, a, 0), (0, 2, a, 0)]
         for span in row.spans:
-            message = held[0].messages[span.key[1]][a]
+            message = held[0].messages[span.place.turn][a]
             assert row.ids[span.start : span.end] == message.ids
 
 
@@ -72,7 +73,8 @@ def test_a_broken_chain_starts_a_new_row():
 
 
 def test_end_token_that_equals_the_pad_token_is_trained_and_carries_the_reward():
-    row = Row("Ada", (5, 6, EOS), [Span(1, 3, (0, 0, 0), 0.75, (-1.0, -1.0), "p", "Ada")])
+    key = MessageKey(Place(0, 0, 0), "p", "Ada")
+    row = Row("Ada", (5, 6, EOS), [Span(1, 3, key, 0.75, (-1.0, -1.0))])
     table = tabulate([row], [0])
     assert table.targets_N.tolist() == [6, EOS]
     assert table.lengths_M.tolist() == [2]
@@ -95,9 +97,9 @@ def test_a_message_cut_at_the_limit_is_paid_once_on_its_last_token_whatever_the_
         score=1.0,
     )
     held = Discussion(Problem("p", "q", "1", "t", "train"), ("Ada",), ((cut,),))
-    paid = reward_discussion(held, run.reward)
-    assert paid[0][0].total == pytest.approx(1.0 - 0.1)
-    table = tabulate(pack([held], [paid], ["Ada"], [0]), [0])
+    paid = {Place(0, 0, 0): reward_discussion(held, run.reward)[0][0]}
+    assert paid[0, 0, 0, 0].total == pytest.approx(1.0 - 0.1)
+    table = tabulate(pack([held], paid, training(0)), [0])
     terms = kl_terms(
         to_padded(table.sampler_logprobs_N, table.lengths_M),
         to_padded(table.sampler_logprobs_N, table.lengths_M),
@@ -114,7 +116,7 @@ def test_conversations_without_a_trained_message_change_no_gradient_and_no_metri
     untrained = discussions(run, count=2, seed=5, base_turns=3)
     alone, first = gradients_of_one_step(run, rows_of(run, normal), 100_000)
     held = [*normal, *untrained]
-    paid = [*rewards(normal), *rewards(untrained)]
+    paid = rewards(held)  # the first are those of the normal ones alone
     beside, second = gradients_of_one_step(run, rows_of(run, held, paid), 100_000)
     assert all(torch.equal(a, b) for a, b in zip(alone["Ada"], beside["Ada"], strict=True))
     assert dict(first.metrics) == dict(second.metrics)
@@ -212,7 +214,7 @@ def test_shared_policy_is_trained_on_all_its_agents():
     rows = rows_of(run, discussions(run))
     assert {row.policy for row in rows} == {"both"}
     result = Updater(made, run).update(rows, 0)
-    agents = {key[2] for key in result.advantage}
+    agents = {place.agent for place in result.advantage}
     assert agents == {0, 1}
     assert list(made.names()) == ["both"]
 
@@ -222,9 +224,9 @@ def test_advantages_are_whitened_over_the_whole_batch_of_a_policy():
     made = policies(run)
     rows = rows_of(run, discussions(run, count=6))
     result = Updater(made, run).update(rows, 0)
-    lengths = {span.key: span.end - span.start for row in rows for span in row.spans}
+    lengths = {span.place: span.end - span.start for row in rows for span in row.spans}
     for agent in (0, 1):
-        total = sum(result.advantage[k] * lengths[k] for k in lengths if k[2] == agent)
+        total = sum(result.advantage[k] * lengths[k] for k in lengths if k.agent == agent)
         assert total == pytest.approx(0.0, abs=1e-3)
 
 
@@ -236,9 +238,9 @@ def test_infinite_reward_is_named_and_nothing_is_applied():
     updater.update(rows_of(run, held), 0)
     before = {name: weights(made, name) for name in made.names()}
     paid = rewards(held)
-    paid[1][2][0] = RewardParts(own=math.inf)
+    paid[Place(1, 2, 0)] = Pay({"own": math.inf})
     result = updater.update(rows_of(run, held, paid), 1)
-    assert (1, 2, 0) in result.bad
+    assert (1, 2, 0, 0) in result.bad
     for name, old in before.items():
         assert all(torch.equal(a, b) for a, b in zip(old, weights(made, name), strict=True))
 

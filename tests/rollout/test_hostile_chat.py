@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from chat_samples import CHATML, Recorder
 from run_samples import Probe, new_run, small
-from small import EOS, config, policies, small_llama, word_tokenizer
+from small import EOS, config, policies, small_llama, training, word_tokenizer
 from table_samples import PROBLEMS, bench, real_table, rules, table
 from tokenizers.processors import TemplateProcessing
 
@@ -27,6 +27,7 @@ from maporl_core.runs.evaluate import evaluate_run
 from maporl_core.runs.step_metrics import out_of_context
 from maporl_core.store.reader import StoreReader
 from maporl_core.train import train
+from maporl_core.types import Place
 
 DATED = "{{ strftime_now('%d %b %Y') }} {{ strftime_now('%B %-d, %Y') }}" + CHATML
 BOS_IN_TEMPLATE = "{{ bos_token }} {% for m in messages %}{{ m.content }} <eos> {% endfor %}"
@@ -201,10 +202,15 @@ def test_discussions_that_all_end_at_once_are_held_paid_and_trained_without_a_fa
     speakers = real_table(2, context=24)
     held = hold(PROBLEMS, range(4), speakers, bench(), rules(style="standard"), None)
     assert {d.turns for d in held} == {1}
-    rewards = [reward_discussion(discussion, run.reward) for discussion in held]
-    assert all(len(rows) == 1 for rows in rewards)
+    rewards = {
+        Place(d, t, a): parts
+        for d, discussion in enumerate(held)
+        for t, row in enumerate(reward_discussion(discussion, run.reward))
+        for a, parts in enumerate(row)
+    }
+    assert {place.turn for place in rewards} == {0}
     made = policies(run)
-    rows = pack(held, rewards, run.agent_policies(), (0, 1))
+    rows = pack(held, rewards, training(0, 1))
     before = [w.detach().clone() for name in made.names() for w in made[name].parameters()]
     Updater(made, run).update(rows, 0)
     after = [w for name in made.names() for w in made[name].parameters()]

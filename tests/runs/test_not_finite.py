@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from run_samples import Probe, new_run, small, state_bytes
-from small import config, discussions, policies, rewards
+from small import config, discussions, policies, rewards, training
 
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import TrainingError
@@ -24,10 +24,10 @@ from maporl_core.store.checkpoint import list_checkpoints
 from maporl_core.store.reader import StoreReader
 from maporl_core.store.state_files import save_state
 from maporl_core.train import train
-from maporl_core.types import Discussion, RewardParts
+from maporl_core.types import Discussion, Pay, Place
 
 Spoil = Callable[[Any, Any, Policies], None]
-ADA_LAST = (1, 2, 0)  # discussion, turn, agent
+ADA_LAST = Place(1, 2, 0)
 
 
 def learners(**keys: Any) -> tuple[RunConfig, Policies, Updater, list[Discussion]]:
@@ -39,15 +39,14 @@ def learners(**keys: Any) -> tuple[RunConfig, Policies, Updater, list[Discussion
 
 def reward(value: float) -> Spoil:
     def spoil(_held: Any, paid: Any, _made: Policies) -> None:
-        d, t, a = ADA_LAST
-        paid[d][t][a] = RewardParts(own=value)
+        paid[ADA_LAST] = Pay({"own": value})
 
     return spoil
 
 
 def sampled_logprob(value: float) -> Spoil:
     def spoil(held: Any, _paid: Any, _made: Policies) -> None:
-        d, t, a = ADA_LAST
+        d, t, a, _ = ADA_LAST
         rows = [list(row) for row in held[d].messages]
         message = rows[t][a]
         rows[t][a] = replace(message, logprobs=(*message.logprobs[:-1], value))
@@ -91,14 +90,14 @@ def gradient(value: float) -> Spoil:
     ],
 )
 def test_nothing_is_applied_and_the_messages_are_named(
-    spoil: Spoil, named: set[tuple[int, int, int]] | None, tmp_path: Path
+    spoil: Spoil, named: set[Place] | None, tmp_path: Path
 ) -> None:
-    run, made, updater, held = learners(ppo={"epochs": 2, "minibatches": 2, "kl_target": 0.5})
-    good = pack(held, rewards(held), run.agent_policies(), range(2))
+    _run, made, updater, held = learners(ppo={"epochs": 2, "minibatches": 2, "kl_target": 0.5})
+    good = pack(held, rewards(held), training(0, 1))
     assert not updater.update(good, 0).bad
     paid = rewards(held)
     spoil(held, paid, made)
-    rows = pack(held, paid, run.agent_policies(), range(2))
+    rows = pack(held, paid, training(0, 1))
     before = all_bytes(made, updater, tmp_path / "before")
     found = updater.update(rows, 1)
     assert found.bad
@@ -115,8 +114,8 @@ def test_optimiser_steps_before_the_bad_one_of_an_update_are_undone_too(
     step: int, trained_before: bool, tmp_path: Path
 ) -> None:
     """Of two epochs of two minibatches only the ``step``-th has a gradient that is not finite."""
-    run, made, updater, held = learners(ppo={"epochs": 2, "minibatches": 2, "kl_target": 0.5})
-    rows = pack(held, rewards(held), run.agent_policies(), range(2))
+    _run, made, updater, held = learners(ppo={"epochs": 2, "minibatches": 2, "kl_target": 0.5})
+    rows = pack(held, rewards(held), training(0, 1))
     if trained_before:
         assert not updater.update(rows, 0).bad
     before = all_bytes(made, updater, tmp_path / "before")
@@ -125,23 +124,23 @@ def test_optimiser_steps_before_the_bad_one_of_an_update_are_undone_too(
     spoil_from(made, "Ada", step, lambda: moved.append(changed(weights, weight_bytes(made))))
     found = updater.update(rows, 1)
     assert found.bad
-    assert {agent for _, _, agent in found.bad} == {0}
+    assert {place.agent for place in found.bad} == {0}
     assert [all(policy) for policy in moved] == [True]  # both policies had been stepped
     assert all_bytes(made, updater, tmp_path / "after") == before
 
 
 def test_a_base_that_was_updated_before_another_went_bad_is_undone_too(tmp_path: Path) -> None:
-    run, made, updater, held = learners(
+    _run, made, updater, held = learners(
         bases={"one": {}, "two": {}}, policies={"Ada": {"base": "one"}, "Bo": {"base": "two"}}
     )
-    rows = pack(held, rewards(held), run.agent_policies(), range(2))
+    rows = pack(held, rewards(held), training(0, 1))
     assert not updater.update(rows, 0).bad
     before = all_bytes(made, updater, tmp_path / "before")
     weights = weight_bytes(made)
     moved: list[list[bool]] = []
     spoil_from(made, "Bo", 1, lambda: moved.append(changed(weights, weight_bytes(made))))
     found = updater.update(rows, 1)
-    assert {agent for _, _, agent in found.bad} == {1}
+    assert {place.agent for place in found.bad} == {1}
     assert moved == [[True, False]]
     assert all_bytes(made, updater, tmp_path / "after") == before
 

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 import reference_run as ref
 from reference_small import base_weights, scale, watched_update
-from small import discussions, policies, rewards
+from small import discussions, policies, rewards, training
 
 from maporl_core.config.schema import RunConfig
 from maporl_core.learning.packing import Row, pack
+from maporl_core.types import Place
 
 DIALS = ref.Dials(
     temperature=0.7,
@@ -68,9 +69,9 @@ def messages_of(run: RunConfig) -> tuple[list[Row], dict[str, list[Any]]]:
     for d, discussion in enumerate(held):
         for t, row in enumerate(discussion.messages[1:], start=1):
             for a in agents:
-                entry = (row[a].prompt_ids, row[a].ids, paid[d][t][a].total)
+                entry = (row[a].prompt_ids, row[a].ids, paid[Place(d, t, a)].total)
                 messages[run.agent_policies()[a]].append(entry)
-    return pack(held, paid, run.agent_policies(), agents), messages
+    return pack(held, paid, training(*agents)), messages
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,14 @@ import pytest
 import reference_run as ref
 from pydantic import ValidationError
 from reference_small import arrays, base_weights, scale
-from small import policies, rewards
+from small import policies, rewards, training
 
 from maporl_core.config.load import dump_toml
 from maporl_core.config.schema import RunConfig
 from maporl_core.kit.progress import Silent
 from maporl_core.learning.packing import pack
-from maporl_core.learning.updater import Updater, mismatches
+from maporl_core.learning.update_metrics import mismatches
+from maporl_core.learning.updater import Updater
 from maporl_core.models.policy import Policies
 from maporl_core.rollout.discussion import Bench, Rules, Speaker, hold
 from maporl_core.rollout.engine.base import Sampling
@@ -61,7 +62,7 @@ def talk(made: Policies, temperature: float, problems: int = 8) -> list[Discussi
 
 
 def update(made: Policies, run: RunConfig, held: list[Discussion]) -> dict[str, float]:
-    rows = pack(held, rewards(held), run.agent_policies(), range(len(NAMES)))
+    rows = pack(held, rewards(held), training(*range(len(NAMES))))
     return dict(Updater(made, run).update(rows, 0).metrics)
 
 

@@ -1,0 +1,1 @@
+"""Estimators: rewards of messages to advantages of their tokens, one file each."""

@@ -1,0 +1,1 @@
+"""Objectives: what one optimiser step descends on, one file each."""
