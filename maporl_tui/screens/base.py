@@ -19,7 +19,7 @@ from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.widget import Widget
 
-from maporl_tui.keymap import COMMON, SCREENS, bindings
+from maporl_tui.look.keymap import COMMON, SCREENS, bindings
 from maporl_tui.view import RunView
 from maporl_tui.widgets.key_line import KeyLine
 from maporl_tui.widgets.status_line import StatusLine

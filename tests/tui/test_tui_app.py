@@ -13,7 +13,7 @@ from maporl_core.store.reader import RunStatus, StoreReader
 from maporl_core.store.writer import StoreWriter
 from maporl_tui.app import MaporlApp, Options
 from maporl_tui.asking import why_not
-from maporl_tui.keymap import SCREENS, known_ids
+from maporl_tui.look.keymap import SCREENS, known_ids
 from maporl_tui.screens.dialogs import Confirm, Keys
 from maporl_tui.view import RunView
 

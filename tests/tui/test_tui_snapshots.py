@@ -19,7 +19,7 @@ from tui_snapshots import snapshot
 
 from maporl_tui.app import MaporlApp, Options
 from maporl_tui.forecast import Forecast
-from maporl_tui.keymap import SCREENS
+from maporl_tui.look.keymap import SCREENS
 from maporl_tui.machine import Load, Machine
 from maporl_tui.screens import launch
 

@@ -12,9 +12,15 @@ from textual.theme import Theme
 from tui_samples import demo_run, own_settings, run_app, screen_text, until
 
 from maporl_tui.app import MaporlApp, Options
-from maporl_tui.keymap import SCREENS
-from maporl_tui.settings import keep_theme, read_settings
-from maporl_tui.themes import ThemeError, app_variables, load_themes, read_theme, shipped_folder
+from maporl_tui.look.keymap import SCREENS
+from maporl_tui.look.settings import keep_theme, read_settings
+from maporl_tui.look.themes import (
+    ThemeError,
+    app_variables,
+    load_themes,
+    read_theme,
+    shipped_folder,
+)
 from maporl_tui.widgets.log_view import LogView
 
 __all__ = ["own_settings"]

@@ -89,7 +89,7 @@ class Themes:
 
 def shipped_folder() -> Path:
     """The themes of the package: inside it when installed, beside it in a checkout."""
-    here = Path(__file__).parent
+    here = Path(__file__).parents[1]
     inside = here / "themes"
     return inside if inside.is_dir() else here.parent / "themes"
 

@@ -11,8 +11,14 @@ from typing import Any
 
 from textual.app import App
 
-from maporl_tui.settings import Settings, config_folder, keep_theme
-from maporl_tui.themes import DEFAULT_THEME, ThemeError, load_themes, read_theme, shipped_folder
+from maporl_tui.look.settings import Settings, config_folder, keep_theme
+from maporl_tui.look.themes import (
+    DEFAULT_THEME,
+    ThemeError,
+    load_themes,
+    read_theme,
+    shipped_folder,
+)
 
 
 class ThemeKeeper:
