@@ -21,6 +21,7 @@ from maporl_core.errors import MaporlError
 from maporl_core.store.reader import RunDir
 from maporl_tui.asking import QUESTIONS, why_not
 from maporl_tui.client import StoreClient
+from maporl_tui.drawing.text import one_line, safe
 from maporl_tui.files import write_export
 from maporl_tui.launcher import Trainer
 from maporl_tui.leaving import leave_on_signals
@@ -36,7 +37,6 @@ from maporl_tui.screens.dialogs import Ask, Confirm, Keys
 from maporl_tui.screens.launch import LaunchScreen
 from maporl_tui.screens.rewards import RewardsScreen
 from maporl_tui.screens.runs import RunsScreen
-from maporl_tui.text import one_line, safe
 from maporl_tui.view import RunView, apply_news, apply_problem
 from maporl_tui.widgets.option_pages import Palette
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from maporl_tui.text import one_line
+from maporl_tui.drawing.text import one_line
 from maporl_tui.view import RunView
 
 QUESTIONS: Mapping[str, str] = {

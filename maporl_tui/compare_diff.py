@@ -12,7 +12,7 @@ import re
 from difflib import SequenceMatcher
 from itertools import islice
 
-from maporl_tui.text import safe
+from maporl_tui.drawing.text import safe
 from maporl_tui.widgets.text_view import Mark
 
 _FINE = 250_000

@@ -25,7 +25,7 @@ from maporl_tui.compare_items import (
     flip_of,
 )
 from maporl_tui.debate_records import MARKS, Debate
-from maporl_tui.text import one_line
+from maporl_tui.drawing.text import one_line
 
 FLIP_STYLES: dict[Flip, str] = {"gained": "bold $right", "lost": "bold $wrong"}
 _WORDS: dict[Flip | None, str] = {"gained": "▲ gained", "lost": "▼ lost", None: ""}

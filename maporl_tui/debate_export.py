@@ -16,7 +16,7 @@ from typing import Any
 from maporl_core.store.reader import MessageReward
 from maporl_core.types import REWARD_PARTS
 from maporl_tui.debate_records import Debate, Said
-from maporl_tui.text import one_line, safe
+from maporl_tui.drawing.text import one_line, safe
 
 Rewards = Sequence[Sequence[MessageReward]] | None
 

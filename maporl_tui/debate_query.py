@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import Literal, cast
 
 from maporl_core.store.reader import DiscussionFilter, Evaluation
-from maporl_tui.text import one_line
+from maporl_tui.drawing.text import one_line
 
 TOGGLES = {
     "corrected": "corrected",

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from maporl_tui.text import one_line, size
+from maporl_tui.drawing.text import one_line, size
 
 PATIENCE = 120.0
 """Seconds after which the doctor is not waited for any more."""

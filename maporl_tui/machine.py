@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from maporl_tui.text import size
+from maporl_tui.drawing.text import size
 
 _GPU_SECONDS = 3.0
 """How long nvidia-smi may take before it is killed."""

@@ -15,8 +15,8 @@ from textual.content import Content
 
 from maporl_core.config.schema import RunConfig
 from maporl_core.types import EvalSummary
+from maporl_tui.drawing.text import age, amount, one_line, percent, size
 from maporl_tui.run_list import Overview, RunRow
-from maporl_tui.text import age, amount, one_line, percent, size
 
 STATES: Mapping[str, tuple[str, str]] = {
     "new": ("·", "unknown"),

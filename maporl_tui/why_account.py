@@ -21,7 +21,7 @@ from maporl_core.errors import DataError
 from maporl_core.judging.rewards.maporl import ShapingEvent, reward_discussion, shaping_events
 from maporl_core.store.reader import MessageReward, StoredDiscussion
 from maporl_core.types import REWARD_PARTS, Discussion, RewardParts
-from maporl_tui.text import one_line
+from maporl_tui.drawing.text import one_line
 
 Kind = Literal["sum", "part", "from", "note", "problem"]
 

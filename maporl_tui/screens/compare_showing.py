@@ -37,8 +37,8 @@ from maporl_tui.compare_text import (
     totals,
 )
 from maporl_tui.debate_records import stored_debate
+from maporl_tui.drawing.text import one_line
 from maporl_tui.screens.base import RunScreen
-from maporl_tui.text import one_line
 from maporl_tui.view import RunView
 from maporl_tui.widgets.item_list import ItemList
 from maporl_tui.widgets.pair_board import Pair, PairBoard

@@ -21,8 +21,8 @@ from textual.widgets import Static
 
 from maporl_core.errors import MaporlError
 from maporl_core.store.reader import Series
-from maporl_tui.charts import ChartSpec, charts_of
-from maporl_tui.curves import SMOOTHINGS, Look, Picture, picture, places, readings
+from maporl_tui.drawing.charts import ChartSpec, charts_of
+from maporl_tui.drawing.curves import SMOOTHINGS, Look, Picture, picture, places, readings
 from maporl_tui.screens.dashboard_export import EXPORT_POINTS, chart_text, readings_text
 from maporl_tui.screens.dashboard_facts import (
     TREND_POINTS,

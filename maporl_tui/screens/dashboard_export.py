@@ -14,8 +14,8 @@ from pathlib import Path
 
 from maporl_core.errors import ConfigError
 from maporl_core.store.reader import Series
-from maporl_tui.charts import ChartSpec
-from maporl_tui.curves import Reading
+from maporl_tui.drawing.charts import ChartSpec
+from maporl_tui.drawing.curves import Reading
 
 EXPORT_POINTS = 10_000
 """Rows at most: up to so many steps are exported one by one, longer runs as means."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from maporl_core.store.reader import Evaluation, Series
-from maporl_tui.text import amount, one_line, signed
+from maporl_tui.drawing.text import amount, one_line, signed
 from maporl_tui.view import RunView, Stage
 
 TREND_POINTS = 24

@@ -26,13 +26,13 @@ from maporl_core.config.load import (
     preset_summary,
 )
 from maporl_core.errors import MaporlError
+from maporl_tui.drawing.text import one_line
 from maporl_tui.forecast import Forecast, ask_doctor
 from maporl_tui.form import FREE, Field, Form, section_names
 from maporl_tui.launcher import POLL, Trainer, run_order, waiting_line
 from maporl_tui.screens.base import RunScreen
 from maporl_tui.screens.dialogs import Ask, Confirm
 from maporl_tui.screens.launch_choose import Choose
-from maporl_tui.text import one_line
 from maporl_tui.view import RunView
 from maporl_tui.widgets.clamped import Clamped
 from maporl_tui.widgets.form_field import FieldList, FieldRow

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from maporl_core.store.reader import DiscussionFilter, StoredDiscussion, StoreReader
 from maporl_core.types import REWARD_PARTS
-from maporl_tui.bars import Histogram, Point, spread
+from maporl_tui.drawing.bars import Histogram, Point, spread
 from maporl_tui.view import RunView
 from maporl_tui.why import Account, account
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from textual.content import Content
 from textual.widgets import Static
 
+from maporl_tui.drawing.text import amount, one_line
 from maporl_tui.screens.dashboard_facts import AgentFacts, change_text, number, sparkline
-from maporl_tui.text import amount, one_line
 
 _WIDE = 70
 _SPARKS = 10

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from maporl_tui.debate_records import MARKS, TurnAnswers
-from maporl_tui.text import one_line, percent
+from maporl_tui.drawing.text import one_line, percent
 from maporl_tui.widgets.message_pane import VERDICT_STYLES
 
 _SHADES = {True: "█", False: "▒", None: "░"}

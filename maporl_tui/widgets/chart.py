@@ -26,11 +26,11 @@ from textual_hires_canvas import Canvas
 from textual_plot import AxisFormatter, HiResMode, PlotWidget
 from textual_plot.plot_widget import LinePlot, ScatterPlot
 
-from maporl_tui.braille import braille_cells
-from maporl_tui.charts import TONES
-from maporl_tui.curves import Picture, Points, Reading
-from maporl_tui.text import amount, one_line
-from maporl_tui.ticks import Ticks, log_ticks, step_ticks, value_ticks
+from maporl_tui.drawing.braille import braille_cells
+from maporl_tui.drawing.charts import TONES
+from maporl_tui.drawing.curves import Picture, Points, Reading
+from maporl_tui.drawing.text import amount, one_line
+from maporl_tui.drawing.ticks import Ticks, log_ticks, step_ticks, value_ticks
 
 _MARK = "◆"
 _AXIS_STYLES = ("plot--axis", "plot--tick")

@@ -10,7 +10,7 @@ from textual.containers import Container
 from textual.message import Message
 from textual.reactive import var
 
-from maporl_tui.charts import TONES
+from maporl_tui.drawing.charts import TONES
 from maporl_tui.widgets.chart import Chart
 
 LEAST_WIDTH, LEAST_HEIGHT = 38, 9

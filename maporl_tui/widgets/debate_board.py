@@ -17,7 +17,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from maporl_tui.debate_records import Debate
-from maporl_tui.text import one_line
+from maporl_tui.drawing.text import one_line
 from maporl_tui.widgets.message_pane import MessagePane
 from maporl_tui.widgets.text_view import Mark
 

@@ -16,9 +16,9 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Select, Static, Switch
 
+from maporl_tui.drawing.text import one_line, safe
 from maporl_tui.form import Field
 from maporl_tui.form_values import parse, show, takes
-from maporl_tui.text import one_line, safe
 
 Control = Input | Select[str] | Switch
 

@@ -18,7 +18,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from maporl_core.store.reader import Event
-from maporl_tui.text import one_line, safe
+from maporl_tui.drawing.text import one_line, safe
 
 ALERTS = ("warning", "error")
 _MARKS = {"warning": "!", "error": "✗"}

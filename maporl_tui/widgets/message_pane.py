@@ -15,7 +15,7 @@ from textual.strip import Strip
 from textual.visual import Visual
 
 from maporl_tui.debate_records import Said
-from maporl_tui.text import one_line, signed
+from maporl_tui.drawing.text import one_line, signed
 from maporl_tui.widgets.text_view import Mark, TextLines
 
 AGENT_COLOURS = 6

@@ -13,8 +13,8 @@ from textual import work
 from textual.content import Content
 from textual.widgets import Static
 
+from maporl_tui.drawing.text import safe
 from maporl_tui.machine import Machine, load_lines
-from maporl_tui.text import safe
 from maporl_tui.view import RunView
 
 _SECONDS = 2.0

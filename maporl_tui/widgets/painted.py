@@ -17,7 +17,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from maporl_tui.bars import Rows
+from maporl_tui.drawing.bars import Rows
 
 LOOKS = {
     "own": "primary",

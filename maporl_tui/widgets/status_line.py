@@ -11,7 +11,7 @@ import time
 from textual.content import Content
 from textual.widgets import Static
 
-from maporl_tui.text import age, one_line
+from maporl_tui.drawing.text import age, one_line
 from maporl_tui.view import RunView
 
 

@@ -16,8 +16,8 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from maporl_tui.rows import Row, wrap_rows
-from maporl_tui.text import safe
+from maporl_tui.drawing.rows import Row, wrap_rows
+from maporl_tui.drawing.text import safe
 from maporl_tui.widgets.line_view import LineView
 
 _AHEAD = 400

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from maporl_core.types import REWARD_PARTS
-from maporl_tui.bars import (
+from maporl_tui.drawing.bars import (
     GLYPHS,
     Histogram,
     Point,

@@ -12,12 +12,12 @@ from tui_samples import demo_run, evaluation_of, held
 
 from maporl_core.errors import ConfigError
 from maporl_core.store.reader import Evaluation, Series
-from maporl_tui.braille import braille_cells
-from maporl_tui.chart_cost import chart_cost
-from maporl_tui.charts import ChartSpec, SeriesSpec, charts_of, letters
-from maporl_tui.curves import Look, picture, places, readings, smoothed
+from maporl_tui.drawing.braille import braille_cells
+from maporl_tui.drawing.chart_cost import chart_cost
+from maporl_tui.drawing.charts import ChartSpec, SeriesSpec, charts_of, letters
+from maporl_tui.drawing.curves import Look, picture, places, readings, smoothed
+from maporl_tui.drawing.ticks import interval, log_ticks, step_ticks, value_ticks
 from maporl_tui.screens.dashboard_export import chart_text, readings_text
-from maporl_tui.ticks import interval, log_ticks, step_ticks, value_ticks
 
 ONE = SeriesSpec("loss", "loss", "l", 1)
 CHART = ChartSpec("loss", "loss", (ONE,))

@@ -36,8 +36,8 @@ from maporl_tui.compare_items import (
 from maporl_tui.compare_questioner import Questioner
 from maporl_tui.compare_talk import OwnQuestion, Talk
 from maporl_tui.compare_text import item_line, points, side_names, totals, turn_heading
+from maporl_tui.drawing.text import safe
 from maporl_tui.screens.compare_dialogs import own_question
-from maporl_tui.text import safe
 
 WRONG, RIGHT, UNKNOWN = ((False,) * 3,), ((True,) * 3,), ((None,) * 3,)
 

@@ -10,9 +10,9 @@ import time
 from dataclasses import dataclass
 
 from maporl_core.store.reader import RunDir, StoreReader
-from maporl_tui.braille import braille_cells
-from maporl_tui.charts import charts_of
-from maporl_tui.curves import Look, picture
+from maporl_tui.drawing.braille import braille_cells
+from maporl_tui.drawing.charts import charts_of
+from maporl_tui.drawing.curves import Look, picture
 
 
 @dataclass(frozen=True, slots=True)

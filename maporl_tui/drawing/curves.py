@@ -16,7 +16,7 @@ from itertools import pairwise
 from statistics import mode
 
 from maporl_core.store.reader import Evaluation, Series
-from maporl_tui.charts import ChartSpec, SeriesSpec
+from maporl_tui.drawing.charts import ChartSpec, SeriesSpec
 
 SMOOTHINGS = (0.0, 0.6, 0.9)
 """Weights of the running mean that the smoothing key goes through."""

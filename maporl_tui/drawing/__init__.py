@@ -1,0 +1,1 @@
+"""Numbers and text as characters of a terminal; nothing is read here and no widget touched."""
