@@ -20,15 +20,16 @@ from textual.screen import ModalScreen, Screen
 from maporl_core.errors import MaporlError
 from maporl_core.store.reader import RunDir
 from maporl_tui.asking import QUESTIONS, why_not
-from maporl_tui.client import StoreClient
 from maporl_tui.drawing.text import one_line, safe
-from maporl_tui.files import write_export
 from maporl_tui.launcher import Trainer
 from maporl_tui.leaving import leave_on_signals
 from maporl_tui.look import keymap
 from maporl_tui.look.settings import read_settings
 from maporl_tui.look.theme_keeper import ThemeKeeper
 from maporl_tui.look.themes import app_variables
+from maporl_tui.reading.client import StoreClient
+from maporl_tui.reading.files import write_export
+from maporl_tui.reading.view import RunView, apply_news, apply_problem
 from maporl_tui.screens.base import RunScreen
 from maporl_tui.screens.compare import CompareScreen
 from maporl_tui.screens.dashboard import DashboardScreen
@@ -37,7 +38,6 @@ from maporl_tui.screens.dialogs import Ask, Confirm, Keys
 from maporl_tui.screens.launch import LaunchScreen
 from maporl_tui.screens.rewards import RewardsScreen
 from maporl_tui.screens.runs import RunsScreen
-from maporl_tui.view import RunView, apply_news, apply_problem
 from maporl_tui.widgets.option_pages import Palette
 
 REFRESH = 0.5

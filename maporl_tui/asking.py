@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from maporl_tui.drawing.text import one_line
-from maporl_tui.view import RunView
+from maporl_tui.reading.view import RunView
 
 QUESTIONS: Mapping[str, str] = {
     "pause": "Pause the run after this step?",

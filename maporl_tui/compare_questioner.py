@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from maporl_tui.asker import Asker, Event
-from maporl_tui.compare_talk import OwnQuestion, Talk, Voice, voices
+from maporl_tui.reading.compare_talk import OwnQuestion, Talk, Voice, voices
 
 IDLE = 600.0
 """Seconds without a question after which the worker is ended: it holds models in memory."""

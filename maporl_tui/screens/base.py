@@ -20,7 +20,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from maporl_tui.look.keymap import COMMON, SCREENS, bindings
-from maporl_tui.view import RunView
+from maporl_tui.reading.view import RunView
 from maporl_tui.widgets.key_line import KeyLine
 from maporl_tui.widgets.status_line import StatusLine
 from maporl_tui.widgets.tabs import ScreenTabs

@@ -14,10 +14,10 @@ from textual import work
 
 from maporl_core.errors import MaporlError
 from maporl_tui.compare_diff import word_diff
-from maporl_tui.compare_export import comparison_file, talk_file
-from maporl_tui.compare_items import swapped
-from maporl_tui.debate_records import Said
 from maporl_tui.drawing.text import one_line
+from maporl_tui.reading.compare_export import comparison_file, talk_file
+from maporl_tui.reading.compare_items import swapped
+from maporl_tui.reading.debate_records import Said
 from maporl_tui.screens.compare_dialogs import ChoosePair
 from maporl_tui.screens.compare_talking import CompareTalking
 from maporl_tui.screens.dialogs import Ask, Whole

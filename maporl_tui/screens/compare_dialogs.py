@@ -17,9 +17,9 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
-from maporl_tui.compare_items import Side, Stored, evaluation_name
-from maporl_tui.compare_talk import OwnQuestion
 from maporl_tui.drawing.text import one_line
+from maporl_tui.reading.compare_items import Side, Stored, evaluation_name
+from maporl_tui.reading.compare_talk import OwnQuestion
 from maporl_tui.widgets.option_pages import PagedOptions
 
 _LEAVE = Binding("escape", "leave", "Back", id="dialog.leave")

@@ -18,7 +18,8 @@ from textual.widgets import Static
 
 from maporl_core.errors import MaporlError
 from maporl_core.store.reader import Evaluation, RunDir
-from maporl_tui.compare_items import (
+from maporl_tui.drawing.text import one_line
+from maporl_tui.reading.compare_items import (
     Comparison,
     Item,
     Side,
@@ -27,8 +28,8 @@ from maporl_tui.compare_items import (
     newest_trained,
     passing,
 )
-from maporl_tui.compare_load import Loader
-from maporl_tui.compare_text import (
+from maporl_tui.reading.compare_load import Loader
+from maporl_tui.reading.compare_text import (
     NO_RUN,
     item_line,
     item_title,
@@ -36,10 +37,9 @@ from maporl_tui.compare_text import (
     pair_does_not_fit,
     totals,
 )
-from maporl_tui.debate_records import stored_debate
-from maporl_tui.drawing.text import one_line
+from maporl_tui.reading.debate_records import stored_debate
+from maporl_tui.reading.view import RunView
 from maporl_tui.screens.base import RunScreen
-from maporl_tui.view import RunView
 from maporl_tui.widgets.item_list import ItemList
 from maporl_tui.widgets.pair_board import Pair, PairBoard
 from maporl_tui.widgets.text_view import TextView

@@ -13,11 +13,11 @@ from textual import work
 from textual.content import Content
 
 from maporl_core.store.reader import RunDir
-from maporl_tui.compare_items import voice
 from maporl_tui.compare_questioner import Questioner
-from maporl_tui.compare_talk import OwnQuestion, Talk
-from maporl_tui.debate_records import Debate
 from maporl_tui.drawing.text import one_line
+from maporl_tui.reading.compare_items import voice
+from maporl_tui.reading.compare_talk import OwnQuestion, Talk
+from maporl_tui.reading.debate_records import Debate
 from maporl_tui.screens.compare_dialogs import AskOwn
 from maporl_tui.screens.compare_showing import CompareShowing
 from maporl_tui.widgets.pair_board import Pair

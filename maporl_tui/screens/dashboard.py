@@ -15,6 +15,7 @@ from textual.containers import Container, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
+from maporl_tui.reading.view import RunView
 from maporl_tui.screens.base import RunScreen
 from maporl_tui.screens.dashboard_charts import ChartsPane
 from maporl_tui.screens.dashboard_facts import (
@@ -25,7 +26,6 @@ from maporl_tui.screens.dashboard_facts import (
     notice,
 )
 from maporl_tui.screens.dialogs import Ask, Whole
-from maporl_tui.view import RunView
 from maporl_tui.widgets.agent_list import AgentList
 from maporl_tui.widgets.chart_grid import ChartGrid
 from maporl_tui.widgets.log_view import LogView, whole_event

@@ -23,6 +23,7 @@ from maporl_core.errors import MaporlError
 from maporl_core.store.reader import Series
 from maporl_tui.drawing.charts import ChartSpec, charts_of
 from maporl_tui.drawing.curves import SMOOTHINGS, Look, Picture, picture, places, readings
+from maporl_tui.reading.view import RunView
 from maporl_tui.screens.dashboard_export import EXPORT_POINTS, chart_text, readings_text
 from maporl_tui.screens.dashboard_facts import (
     TREND_POINTS,
@@ -30,7 +31,6 @@ from maporl_tui.screens.dashboard_facts import (
     trend_metric,
     turns_of,
 )
-from maporl_tui.view import RunView
 from maporl_tui.widgets.chart_grid import ChartGrid
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from maporl_core.store.reader import Evaluation, Series
 from maporl_tui.drawing.text import amount, one_line, signed
-from maporl_tui.view import RunView, Stage
+from maporl_tui.reading.view import RunView, Stage
 
 TREND_POINTS = 24
 _BAR = 20

@@ -12,13 +12,13 @@ from functools import partial
 from textual import work
 
 from maporl_core.errors import MaporlError
-from maporl_tui.debate_export import debate_file
-from maporl_tui.debate_feed import Feed
-from maporl_tui.debate_follow import Keep, Newest, ShowLive, being_written
-from maporl_tui.debate_query import HINT, Query, QueryError, parse_query
-from maporl_tui.debate_records import Debate, live_debate
-from maporl_tui.debate_walk import NEWER, OLDER
 from maporl_tui.drawing.text import one_line
+from maporl_tui.reading.debate_export import debate_file
+from maporl_tui.reading.debate_feed import Feed
+from maporl_tui.reading.debate_follow import Keep, Newest, ShowLive, being_written
+from maporl_tui.reading.debate_query import HINT, Query, QueryError, parse_query
+from maporl_tui.reading.debate_records import Debate, live_debate
+from maporl_tui.reading.debate_walk import NEWER, OLDER
 from maporl_tui.screens.debate_showing import DebateShowing
 from maporl_tui.screens.dialogs import Ask, Whole
 from maporl_tui.widgets.debate_board import DebateBoard, Place

@@ -15,12 +15,12 @@ from textual.widgets import Static
 
 from maporl_core.errors import MaporlError
 from maporl_core.store.reader import StoredDiscussion
-from maporl_tui.client import StoreClient
-from maporl_tui.debate_feed import Feed
-from maporl_tui.debate_follow import Keep, Load, Newest, ShowLive, Want, being_written
-from maporl_tui.debate_records import Debate, live_debate, stored_debate
+from maporl_tui.reading.client import StoreClient
+from maporl_tui.reading.debate_feed import Feed
+from maporl_tui.reading.debate_follow import Keep, Load, Newest, ShowLive, Want, being_written
+from maporl_tui.reading.debate_records import Debate, live_debate, stored_debate
+from maporl_tui.reading.view import RunView
 from maporl_tui.screens.base import RunScreen
-from maporl_tui.view import RunView
 from maporl_tui.widgets.debate_board import Place
 from maporl_tui.widgets.debate_lines import NO_RUN, nothing_passes, nothing_yet, state_line
 from maporl_tui.widgets.debate_view import DebateView

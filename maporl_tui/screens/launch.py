@@ -30,10 +30,10 @@ from maporl_tui.drawing.text import one_line
 from maporl_tui.forecast import Forecast, ask_doctor
 from maporl_tui.form import FREE, Field, Form, section_names
 from maporl_tui.launcher import POLL, Trainer, run_order, waiting_line
+from maporl_tui.reading.view import RunView
 from maporl_tui.screens.base import RunScreen
 from maporl_tui.screens.dialogs import Ask, Confirm
 from maporl_tui.screens.launch_choose import Choose
-from maporl_tui.view import RunView
 from maporl_tui.widgets.clamped import Clamped
 from maporl_tui.widgets.form_field import FieldList, FieldRow
 from maporl_tui.widgets.option_pages import PagedOptions

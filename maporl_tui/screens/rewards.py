@@ -21,8 +21,10 @@ from textual.widgets import OptionList, Static
 
 from maporl_core.errors import MaporlError
 from maporl_core.store.reader import StoreReader
-from maporl_tui.client import StoreClient
 from maporl_tui.drawing.text import one_line
+from maporl_tui.reading.client import StoreClient
+from maporl_tui.reading.view import RunView
+from maporl_tui.reading.why import arithmetic, explain_message
 from maporl_tui.screens.base import RunScreen
 from maporl_tui.screens.rewards_data import (
     Debate,
@@ -34,8 +36,6 @@ from maporl_tui.screens.rewards_export import export_table
 from maporl_tui.screens.rewards_run import RunPane
 from maporl_tui.screens.rewards_table import PARTS, PartsTable, height
 from maporl_tui.screens.rewards_why import WhyList, head_content, nothing_to_show
-from maporl_tui.view import RunView
-from maporl_tui.why import arithmetic, explain_message
 
 _WIDE = 120
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from maporl_core.store.reader import DiscussionFilter, StoredDiscussion, StoreReader
 from maporl_core.types import REWARD_PARTS
 from maporl_tui.drawing.bars import Histogram, Point, spread
-from maporl_tui.view import RunView
-from maporl_tui.why import Account, account
+from maporl_tui.reading.view import RunView
+from maporl_tui.reading.why import Account, account
 
 LAST_STEPS = 50
 """Steps whose messages are in the histogram."""

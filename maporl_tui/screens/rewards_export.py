@@ -16,7 +16,7 @@ from typing import Any
 from maporl_core.store.reader import DiscussionRow
 from maporl_core.types import REWARD_PARTS
 from maporl_tui.drawing.text import one_line, safe
-from maporl_tui.why import Account, arithmetic, explain_message
+from maporl_tui.reading.why import Account, arithmetic, explain_message
 
 
 def export_table(path: Path, row: DiscussionRow, paid: Account) -> str:

@@ -17,10 +17,10 @@ from textual.timer import Timer
 from textual.widgets import Static
 
 from maporl_core.errors import MaporlError
-from maporl_tui.client import StoreClient
 from maporl_tui.drawing.bars import histogram_rows, stack_and_legend
+from maporl_tui.reading.client import StoreClient
+from maporl_tui.reading.view import RunView
 from maporl_tui.screens.rewards_data import Charts, read_charts
-from maporl_tui.view import RunView
 from maporl_tui.widgets.painted import Painted
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 
 from maporl_core.types import REWARD_PARTS
-from maporl_tui.why import Account
-from maporl_tui.why_incentives import second_mark
+from maporl_tui.reading.why import Account
+from maporl_tui.reading.why_incentives import second_mark
 from maporl_tui.widgets.line_table import Cell, Column, LineTable
 from maporl_tui.widgets.painted import theme_style
 

@@ -20,11 +20,11 @@ from textual.widgets import Static
 from maporl_core.errors import MaporlError
 from maporl_core.store.reader import RunDir, remove_run
 from maporl_tui.drawing.text import one_line, size
-from maporl_tui.run_list import Overview, RunLister, RunRow, disk_size, read_overview
-from maporl_tui.runs_text import SORTS, matches, ordered, overview_content, table_text
+from maporl_tui.reading.run_list import Overview, RunLister, RunRow, disk_size, read_overview
+from maporl_tui.reading.runs_text import SORTS, matches, ordered, overview_content, table_text
+from maporl_tui.reading.view import RunView
 from maporl_tui.screens.base import RunScreen
 from maporl_tui.screens.dialogs import Ask, Confirm
-from maporl_tui.view import RunView
 from maporl_tui.widgets.line_table import LineTable
 from maporl_tui.widgets.run_table import RunTable
 

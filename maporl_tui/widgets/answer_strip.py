@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from textual.content import Content
 from textual.widgets import Static
 
-from maporl_tui.debate_records import MARKS, TurnAnswers
 from maporl_tui.drawing.text import one_line, percent
+from maporl_tui.reading.debate_records import MARKS, TurnAnswers
 from maporl_tui.widgets.message_pane import VERDICT_STYLES
 
 _SHADES = {True: "█", False: "▒", None: "░"}

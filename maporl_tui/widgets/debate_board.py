@@ -16,8 +16,8 @@ from textual.events import Click, DescendantFocus
 from textual.message import Message
 from textual.widgets import Static
 
-from maporl_tui.debate_records import Debate
 from maporl_tui.drawing.text import one_line
+from maporl_tui.reading.debate_records import Debate
 from maporl_tui.widgets.message_pane import MessagePane
 from maporl_tui.widgets.text_view import Mark
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from textual.content import Content
 
-from maporl_tui.debate_follow import being_written
-from maporl_tui.debate_query import find_hits
-from maporl_tui.debate_records import Debate
 from maporl_tui.drawing.text import one_line, safe
-from maporl_tui.view import RunView
+from maporl_tui.reading.debate_follow import being_written
+from maporl_tui.reading.debate_query import find_hits
+from maporl_tui.reading.debate_records import Debate
+from maporl_tui.reading.view import RunView
 from maporl_tui.widgets.debate_board import Place
 from maporl_tui.widgets.text_view import Mark
 

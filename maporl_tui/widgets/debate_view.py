@@ -14,9 +14,9 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from maporl_tui.debate_records import Debate, Said, convergence, writing_place
 from maporl_tui.drawing.rows import wrap_rows
 from maporl_tui.drawing.text import safe
+from maporl_tui.reading.debate_records import Debate, Said, convergence, writing_place
 from maporl_tui.widgets.answer_strip import AnswerStrip
 from maporl_tui.widgets.debate_board import DebateBoard, Place
 from maporl_tui.widgets.debate_lines import Hit, head_line, hits_in, marks_in

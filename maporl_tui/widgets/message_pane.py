@@ -14,8 +14,8 @@ from textual.content import Content
 from textual.strip import Strip
 from textual.visual import Visual
 
-from maporl_tui.debate_records import Said
 from maporl_tui.drawing.text import one_line, signed
+from maporl_tui.reading.debate_records import Said
 from maporl_tui.widgets.text_view import Mark, TextLines
 
 AGENT_COLOURS = 6

@@ -15,7 +15,7 @@ from textual.widgets import Static
 
 from maporl_tui.drawing.text import safe
 from maporl_tui.machine import Machine, load_lines
-from maporl_tui.view import RunView
+from maporl_tui.reading.view import RunView
 
 _SECONDS = 2.0
 _IDLE_SECONDS = 60.0

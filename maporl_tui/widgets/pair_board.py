@@ -15,11 +15,11 @@ from textual.containers import Horizontal, ScrollableContainer, Vertical
 from textual.content import Content
 from textual.widgets import Static
 
-from maporl_tui.compare_items import FLIP_MARKS, flip_of
-from maporl_tui.compare_text import FLIP_STYLES, turn_heading
-from maporl_tui.debate_records import Debate, Said
 from maporl_tui.drawing.rows import wrap_rows
 from maporl_tui.drawing.text import safe
+from maporl_tui.reading.compare_items import FLIP_MARKS, flip_of
+from maporl_tui.reading.compare_text import FLIP_STYLES, turn_heading
+from maporl_tui.reading.debate_records import Debate, Said
 from maporl_tui.widgets.message_pane import MessagePane, note_line
 
 Pair = tuple[Debate | None, Debate | None]

@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from rich.style import Style
 from textual.color import Color, ColorParseError
 
-from maporl_tui.run_list import RunRow
-from maporl_tui.runs_text import COLUMNS, STATES, cells
+from maporl_tui.reading.run_list import RunRow
+from maporl_tui.reading.runs_text import COLUMNS, STATES, cells
 from maporl_tui.widgets.line_table import Cell, Column, LineTable
 
 _MARK_WIDTH = 2

@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from maporl_tui.drawing.text import age, one_line
-from maporl_tui.view import RunView
+from maporl_tui.reading.view import RunView
 
 
 class StatusLine(Static):

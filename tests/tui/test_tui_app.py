@@ -14,8 +14,8 @@ from maporl_core.store.writer import StoreWriter
 from maporl_tui.app import MaporlApp, Options
 from maporl_tui.asking import why_not
 from maporl_tui.look.keymap import SCREENS, known_ids
+from maporl_tui.reading.view import RunView
 from maporl_tui.screens.dialogs import Confirm, Keys
-from maporl_tui.view import RunView
 
 __all__ = ["own_settings"]
 pytestmark = pytest.mark.usefixtures("own_settings")

@@ -21,8 +21,10 @@ from maporl_core.types import Interval
 from maporl_tui import compare_questioner
 from maporl_tui.asker import Asker
 from maporl_tui.compare_diff import WORDS, word_diff
-from maporl_tui.compare_export import comparison_file, talk_file
-from maporl_tui.compare_items import (
+from maporl_tui.compare_questioner import Questioner
+from maporl_tui.drawing.text import safe
+from maporl_tui.reading.compare_export import comparison_file, talk_file
+from maporl_tui.reading.compare_items import (
     Comparison,
     Item,
     Side,
@@ -33,10 +35,8 @@ from maporl_tui.compare_items import (
     passing,
     swapped,
 )
-from maporl_tui.compare_questioner import Questioner
-from maporl_tui.compare_talk import OwnQuestion, Talk
-from maporl_tui.compare_text import item_line, points, side_names, totals, turn_heading
-from maporl_tui.drawing.text import safe
+from maporl_tui.reading.compare_talk import OwnQuestion, Talk
+from maporl_tui.reading.compare_text import item_line, points, side_names, totals, turn_heading
 from maporl_tui.screens.compare_dialogs import own_question
 
 WRONG, RIGHT, UNKNOWN = ((False,) * 3,), ((True,) * 3,), ((None,) * 3,)

@@ -15,6 +15,7 @@ from maporl_core.config.load import load_config
 from maporl_core.store.reader import Request, RunStatus, Series, StoreReader
 from maporl_tui import machine
 from maporl_tui.machine import Machine, load_lines, read_gpus
+from maporl_tui.reading.view import RunView
 from maporl_tui.screens.dashboard_facts import (
     agents_of,
     before_after_note,
@@ -25,7 +26,6 @@ from maporl_tui.screens.dashboard_facts import (
     resume_command,
     sparkline,
 )
-from maporl_tui.view import RunView
 from maporl_tui.widgets.status_line import status_text
 
 

@@ -32,10 +32,10 @@ from maporl_core.store.records import LiveMessage, Paid
 from maporl_core.store.writer import StoreWriter
 from maporl_core.types import Discussion
 from maporl_tui.app import Options, Selection
-from maporl_tui.debate_export import debate_json, debate_markdown
-from maporl_tui.debate_query import Query, QueryError, filter_words, find_hits, parse_query
-from maporl_tui.debate_records import change_of, convergence, stored_debate
-from maporl_tui.debate_walk import NEWER, OLDER, Walker
+from maporl_tui.reading.debate_export import debate_json, debate_markdown
+from maporl_tui.reading.debate_query import Query, QueryError, filter_words, find_hits, parse_query
+from maporl_tui.reading.debate_records import change_of, convergence, stored_debate
+from maporl_tui.reading.debate_walk import NEWER, OLDER, Walker
 from maporl_tui.screens.dialogs import Ask, Whole
 from maporl_tui.widgets.answer_strip import bar, summary
 from maporl_tui.widgets.debate_view import DebateView

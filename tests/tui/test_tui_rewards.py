@@ -30,12 +30,12 @@ from maporl_core.store.reader import DiscussionFilter, StoreReader
 from maporl_core.store.writer import StoreWriter
 from maporl_core.types import Discussion
 from maporl_tui.app import MaporlApp, Options, Selection
+from maporl_tui.reading.why import account, arithmetic
 from maporl_tui.screens import rewards_run
 from maporl_tui.screens.dialogs import Ask, Keys
 from maporl_tui.screens.rewards_run import RunPane
 from maporl_tui.screens.rewards_table import PARTS, PartsTable
 from maporl_tui.screens.rewards_why import WhyList
-from maporl_tui.why import account, arithmetic
 
 __all__ = ["own_settings"]
 pytestmark = pytest.mark.usefixtures("own_settings")

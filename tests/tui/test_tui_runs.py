@@ -15,8 +15,15 @@ from tui_samples import demo_run, own_settings, run_app, screen_text, shown, unt
 from maporl_core.store.reader import RunDir
 from maporl_core.store.writer import StoreWriter
 from maporl_tui.app import MaporlApp, Options
-from maporl_tui.run_list import RunLister, RunRow, disk_size, last_accuracy, read_overview, read_row
-from maporl_tui.runs_text import COLUMNS, cells, matches, ordered, sparkline, table_text
+from maporl_tui.reading.run_list import (
+    RunLister,
+    RunRow,
+    disk_size,
+    last_accuracy,
+    read_overview,
+    read_row,
+)
+from maporl_tui.reading.runs_text import COLUMNS, cells, matches, ordered, sparkline, table_text
 from maporl_tui.screens import runs as runs_screen
 from maporl_tui.screens.dialogs import Ask, Confirm
 from maporl_tui.widgets.run_table import RunTable

@@ -15,7 +15,7 @@ from maporl_core.config.schema import RewardConfig, RunConfig
 from maporl_core.judging.rewards.maporl import reward_discussion
 from maporl_core.store.reader import DiscussionRow, MessageReward, StoredDiscussion
 from maporl_core.types import REWARD_PARTS, Discussion, Message, Problem, RewardParts
-from maporl_tui.why import Account, Why, account, arithmetic, explain_message
+from maporl_tui.reading.why import Account, Why, account, arithmetic, explain_message
 
 NAMES = ("Ada", "Bo", "Cy", "Di", "Ed")
 PAYING = RewardConfig(critical=0.5, persuaded=0.25, constructive=0.75, persuasive=2.0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from maporl_core.config.schema import RewardConfig
 from maporl_core.judging.rewards.maporl import ScoreTerm, score_terms
-from maporl_tui.why_account import Account, Why, adds_up, digits_for, figure, short
+from maporl_tui.reading.why_account import Account, Why, adds_up, digits_for, figure, short
 
 
 def own_lines(paid: Account, turn: int, agent: int) -> list[Why]:

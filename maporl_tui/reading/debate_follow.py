@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from maporl_core.store.reader import LiveDiscussion
-from maporl_tui.debate_records import Debate
-from maporl_tui.view import RunView
+from maporl_tui.reading.debate_records import Debate
+from maporl_tui.reading.view import RunView
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from textual.content import Content
 from maporl_core.config.schema import RunConfig
 from maporl_core.types import EvalSummary
 from maporl_tui.drawing.text import age, amount, one_line, percent, size
-from maporl_tui.run_list import Overview, RunRow
+from maporl_tui.reading.run_list import Overview, RunRow
 
 STATES: Mapping[str, tuple[str, str]] = {
     "new": ("·", "unknown"),

@@ -25,7 +25,7 @@ from maporl_core.store.reader import (
     StoreReader,
     list_runs,
 )
-from maporl_tui.view import News, RunView
+from maporl_tui.reading.view import News, RunView
 
 Answer = TypeVar("Answer")
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from maporl_core.config.schema import RewardConfig
 from maporl_core.judging.rewards.maporl import SCORE_THRESHOLD, ShapingEvent, ShapingRow
-from maporl_tui.why_account import INCENTIVES, Account, Why, digits_for, figure, short
+from maporl_tui.reading.why_account import INCENTIVES, Account, Why, digits_for, figure, short
 
 _REVISIONS = INCENTIVES[:2]
 

@@ -8,7 +8,7 @@ of.  Pure: no screen, no file.  Neighbours: ``why_account`` makes the account, `
 from __future__ import annotations
 
 from maporl_core.types import REWARD_PARTS
-from maporl_tui.why_account import (
+from maporl_tui.reading.why_account import (
     INCENTIVES,
     Account,
     Why,
@@ -17,14 +17,14 @@ from maporl_tui.why_account import (
     digits_for,
     figure,
 )
-from maporl_tui.why_incentives import (
+from maporl_tui.reading.why_incentives import (
     incentive_lines,
     incentive_reason,
     judged_by_score,
     judged_line,
     unpaid_lines,
 )
-from maporl_tui.why_scores import influence_lines, own_lines
+from maporl_tui.reading.why_scores import influence_lines, own_lines
 
 __all__ = ["Account", "Why", "account", "arithmetic", "explain_message"]
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from maporl_core.types import Interval
-from maporl_tui.compare_items import Comparison, Item, Side
-from maporl_tui.compare_text import interval, p_value, points, remarks, shared
-from maporl_tui.debate_export import debate_json, debate_markdown, inline
-from maporl_tui.debate_records import MARKS, Debate
+from maporl_tui.reading.compare_items import Comparison, Item, Side
+from maporl_tui.reading.compare_text import interval, p_value, points, remarks, shared
+from maporl_tui.reading.debate_export import debate_json, debate_markdown, inline
+from maporl_tui.reading.debate_records import MARKS, Debate
 
 Pair = tuple[Debate | None, Debate | None]
 

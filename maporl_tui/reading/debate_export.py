@@ -15,8 +15,8 @@ from typing import Any
 
 from maporl_core.store.reader import MessageReward
 from maporl_core.types import REWARD_PARTS
-from maporl_tui.debate_records import Debate, Said
 from maporl_tui.drawing.text import one_line, safe
+from maporl_tui.reading.debate_records import Debate, Said
 
 Rewards = Sequence[Sequence[MessageReward]] | None
 

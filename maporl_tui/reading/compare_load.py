@@ -17,8 +17,8 @@ from maporl_core.store.reader import (
     StoredDiscussion,
     StoreReader,
 )
-from maporl_tui.client import StoreClient
-from maporl_tui.compare_items import Comparison, Item, Side, Stored, compare
+from maporl_tui.reading.client import StoreClient
+from maporl_tui.reading.compare_items import Comparison, Item, Side, Stored, compare
 
 BATCH = 500
 """Questions read at once."""

@@ -16,7 +16,8 @@ from textual.content import Content
 from maporl_core.judging.pairing import Pairing
 from maporl_core.store.reader import Evaluation
 from maporl_core.types import Interval
-from maporl_tui.compare_items import (
+from maporl_tui.drawing.text import one_line
+from maporl_tui.reading.compare_items import (
     FLIP_MARKS,
     Comparison,
     Flip,
@@ -24,8 +25,7 @@ from maporl_tui.compare_items import (
     evaluation_name,
     flip_of,
 )
-from maporl_tui.debate_records import MARKS, Debate
-from maporl_tui.drawing.text import one_line
+from maporl_tui.reading.debate_records import MARKS, Debate
 
 FLIP_STYLES: dict[Flip, str] = {"gained": "bold $right", "lost": "bold $wrong"}
 _WORDS: dict[Flip | None, str] = {"gained": "▲ gained", "lost": "▼ lost", None: ""}

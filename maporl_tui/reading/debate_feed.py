@@ -8,11 +8,11 @@ screen has one feed per run it looks at and draws what comes.
 from __future__ import annotations
 
 from maporl_core.store.reader import DiscussionFilter, StoredDiscussion
-from maporl_tui.debate_follow import FindWatched, Keep, Load, Newest, ShowLive, Want, decide
-from maporl_tui.debate_query import Query, filter_words, store_filter
-from maporl_tui.debate_records import Debate
-from maporl_tui.debate_walk import OLDER, Ask, Walker
-from maporl_tui.view import RunView
+from maporl_tui.reading.debate_follow import FindWatched, Keep, Load, Newest, ShowLive, Want, decide
+from maporl_tui.reading.debate_query import Query, filter_words, store_filter
+from maporl_tui.reading.debate_records import Debate
+from maporl_tui.reading.debate_walk import OLDER, Ask, Walker
+from maporl_tui.reading.view import RunView
 
 
 class Feed:
