@@ -20,7 +20,7 @@ from maporl_core import __version__
 from maporl_core.errors import ConfigError, MaporlError
 from maporl_core.kit.plain_text import printable
 from maporl_core.store.reader import RunDir
-from maporl_tui.launcher import Order, resume_order, run_order, start_and_wait
+from maporl_tui.processes.launcher import Order, resume_order, run_order, start_and_wait
 
 DEFAULT_ROOT = Path("runs")
 EXAMPLES = (

@@ -19,14 +19,14 @@ from textual.screen import ModalScreen, Screen
 
 from maporl_core.errors import MaporlError
 from maporl_core.store.reader import RunDir
-from maporl_tui.asking import QUESTIONS, why_not
 from maporl_tui.drawing.text import one_line, safe
-from maporl_tui.launcher import Trainer
-from maporl_tui.leaving import leave_on_signals
 from maporl_tui.look import keymap
 from maporl_tui.look.settings import read_settings
 from maporl_tui.look.theme_keeper import ThemeKeeper
 from maporl_tui.look.themes import app_variables
+from maporl_tui.processes.asking import QUESTIONS, why_not
+from maporl_tui.processes.launcher import Trainer
+from maporl_tui.processes.leaving import leave_on_signals
 from maporl_tui.reading.client import StoreClient
 from maporl_tui.reading.files import write_export
 from maporl_tui.reading.view import RunView, apply_news, apply_problem

@@ -1,7 +1,7 @@
 """A question of one's own while both sides answer it: the worker's events become two debates.
 
 In: events of ``runs.answer_worker``.  Out: two ``Debate`` records as far as they are known, and
-where things stand.  Pure.  Neighbours: ``compare_questioner`` owns the worker, the screen shows
+where things stand.  Pure.  Neighbours: ``questioner`` owns the worker, the screen shows
 the debates.
 """
 

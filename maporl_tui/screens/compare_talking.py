@@ -1,7 +1,7 @@
 """A question of one's own on the Compare screen: both sides answer it while one watches.
 
 In: what was typed into the dialog, events of the worker.  Out: both debates as they grow, in place
-of the stored ones until escape.  Neighbours: ``compare_questioner`` owns the worker,
+of the stored ones until escape.  Neighbours: ``questioner`` owns the worker,
 ``screens.compare`` adds the keys.
 """
 
@@ -13,8 +13,8 @@ from textual import work
 from textual.content import Content
 
 from maporl_core.store.reader import RunDir
-from maporl_tui.compare_questioner import Questioner
 from maporl_tui.drawing.text import one_line
+from maporl_tui.processes.questioner import Questioner
 from maporl_tui.reading.compare_items import voice
 from maporl_tui.reading.compare_talk import OwnQuestion, Talk
 from maporl_tui.reading.debate_records import Debate

@@ -27,9 +27,9 @@ from maporl_core.config.load import (
 )
 from maporl_core.errors import MaporlError
 from maporl_tui.drawing.text import one_line
-from maporl_tui.forecast import Forecast, ask_doctor
 from maporl_tui.form import FREE, Field, Form, section_names
-from maporl_tui.launcher import POLL, Trainer, run_order, waiting_line
+from maporl_tui.processes.forecast import Forecast, ask_doctor
+from maporl_tui.processes.launcher import POLL, Trainer, run_order, waiting_line
 from maporl_tui.reading.view import RunView
 from maporl_tui.screens.base import RunScreen
 from maporl_tui.screens.dialogs import Ask, Confirm

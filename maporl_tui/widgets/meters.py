@@ -14,7 +14,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from maporl_tui.drawing.text import safe
-from maporl_tui.machine import Machine, load_lines
+from maporl_tui.processes.machine import Machine, load_lines
 from maporl_tui.reading.view import RunView
 
 _SECONDS = 2.0

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from maporl_tui.asker import Asker, worker_command
+from maporl_tui.processes.asker import Asker, worker_command
 
 ECHO = """
 import json, sys, time
@@ -145,7 +145,7 @@ def test_a_killed_app_leaves_no_worker(tmp_path: Path) -> None:
     code = textwrap.dedent(
         f"""
         import asyncio, sys
-        from maporl_tui.asker import Asker
+        from maporl_tui.processes.asker import Asker
         async def main():
             asker = Asker(["a::base"], lambda e: print(e["event"], flush=True),
                           [sys.executable, "-c", {ECHO!r}])

@@ -283,7 +283,9 @@ async def test_an_evaluation_that_comes_later_is_taken_in(tmp_path: Path) -> Non
 
 @pytest.fixture
 def fake_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("maporl_tui.asker.worker_command", lambda _: [sys.executable, "-c", FAKE])
+    monkeypatch.setattr(
+        "maporl_tui.processes.asker.worker_command", lambda _: [sys.executable, "-c", FAKE]
+    )
 
 
 async def ask(app: MaporlApp, pilot: Pilot[None], question: str) -> None:
@@ -348,7 +350,9 @@ async def test_missing_adapters_are_one_line(
 ) -> None:
     problem = {"event": "problem", "ask": None, "text": "run 'tale' has no trained adapters yet"}
     code = f"print({json.dumps(json.dumps(problem))}); raise SystemExit(5)"
-    monkeypatch.setattr("maporl_tui.asker.worker_command", lambda _: [sys.executable, "-c", code])
+    monkeypatch.setattr(
+        "maporl_tui.processes.asker.worker_command", lambda _: [sys.executable, "-c", code]
+    )
     async with run_app(options(tale(tmp_path)), SMALL) as (app, pilot):
         await loaded(app, pilot)
         await ask(app, pilot, "Why?")

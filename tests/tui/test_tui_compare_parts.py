@@ -18,11 +18,11 @@ from tui_samples import evaluation_of, held
 from maporl_core.judging.pairing import pair
 from maporl_core.store.reader import DiscussionRow, Evaluation, RunDir
 from maporl_core.types import Interval
-from maporl_tui import compare_questioner
-from maporl_tui.asker import Asker
 from maporl_tui.compare_diff import WORDS, word_diff
-from maporl_tui.compare_questioner import Questioner
 from maporl_tui.drawing.text import safe
+from maporl_tui.processes import questioner as compare_questioner
+from maporl_tui.processes.asker import Asker
+from maporl_tui.processes.questioner import Questioner
 from maporl_tui.reading.compare_export import comparison_file, talk_file
 from maporl_tui.reading.compare_items import (
     Comparison,

@@ -13,8 +13,8 @@ from tui_samples import demo_run
 
 from maporl_core.config.load import load_config
 from maporl_core.store.reader import Request, RunStatus, Series, StoreReader
-from maporl_tui import machine
-from maporl_tui.machine import Machine, load_lines, read_gpus
+from maporl_tui.processes import machine
+from maporl_tui.processes.machine import Machine, load_lines, read_gpus
 from maporl_tui.reading.view import RunView
 from maporl_tui.screens.dashboard_facts import (
     agents_of,

@@ -18,10 +18,10 @@ from maporl_core.config.load import load_config, plain, preset_names
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError
 from maporl_tui.app import MaporlApp, Options
-from maporl_tui.forecast import Forecast, read_answer
 from maporl_tui.form import Form, section_names
 from maporl_tui.form_values import parse, show, takes
-from maporl_tui.launcher import Order
+from maporl_tui.processes.forecast import Forecast, read_answer
+from maporl_tui.processes.launcher import Order
 from maporl_tui.screens import launch
 from maporl_tui.screens.dialogs import Ask, Confirm
 from maporl_tui.screens.launch_choose import Choose

@@ -18,8 +18,8 @@ from maporl_core.cli.main import main as maporl
 from maporl_core.errors import ConfigError, StoreError
 from maporl_core.store.reader import RunDir, StoreReader
 from maporl_tui import __main__ as command
-from maporl_tui import launcher
-from maporl_tui.launcher import (
+from maporl_tui.processes import launcher
+from maporl_tui.processes.launcher import (
     LOG_NAME,
     LaunchError,
     Order,
@@ -51,7 +51,7 @@ def wait_for_end(run: RunDir, seconds: float = 240.0) -> str:
 def test_a_run_goes_on_when_its_starter_and_its_terminal_are_gone(tmp_path: Path) -> None:
     code = (
         "import sys, time\nfrom pathlib import Path\n"
-        "from maporl_tui.launcher import run_order, start_and_wait\n"
+        "from maporl_tui.processes.launcher import run_order, start_and_wait\n"
         f"trainer = start_and_wait(run_order('pocket', {TINY!r}, Path(sys.argv[1])), print)\n"
         "print('STARTED', trainer.pid, flush=True)\ntime.sleep(100)\n"
     )

@@ -18,9 +18,9 @@ from tui_samples import demo_run, own_settings, run_app, until
 from tui_snapshots import snapshot
 
 from maporl_tui.app import MaporlApp, Options
-from maporl_tui.forecast import Forecast
 from maporl_tui.look.keymap import SCREENS
-from maporl_tui.machine import Load, Machine
+from maporl_tui.processes.forecast import Forecast
+from maporl_tui.processes.machine import Load, Machine
 from maporl_tui.screens import launch
 
 __all__ = ["own_settings"]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from maporl_tui.asker import Asker, Event
+from maporl_tui.processes.asker import Asker, Event
 from maporl_tui.reading.compare_talk import OwnQuestion, Talk, Voice, voices
 
 IDLE = 600.0

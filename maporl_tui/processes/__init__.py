@@ -1,0 +1,1 @@
+"""Processes beside the app: trainers, workers, what the machine does, and leaving."""
