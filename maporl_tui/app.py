@@ -31,13 +31,13 @@ from maporl_tui.reading.client import StoreClient
 from maporl_tui.reading.files import write_export
 from maporl_tui.reading.view import RunView, apply_news, apply_problem
 from maporl_tui.screens.base import RunScreen
-from maporl_tui.screens.compare import CompareScreen
-from maporl_tui.screens.dashboard import DashboardScreen
-from maporl_tui.screens.debate import DebateScreen
+from maporl_tui.screens.compare.screen import CompareScreen
+from maporl_tui.screens.dashboard.screen import DashboardScreen
+from maporl_tui.screens.debate.screen import DebateScreen
 from maporl_tui.screens.dialogs import Ask, Confirm, Keys
-from maporl_tui.screens.launch import LaunchScreen
-from maporl_tui.screens.rewards import RewardsScreen
-from maporl_tui.screens.runs import RunsScreen
+from maporl_tui.screens.launch.screen import LaunchScreen
+from maporl_tui.screens.rewards.screen import RewardsScreen
+from maporl_tui.screens.runs.screen import RunsScreen
 from maporl_tui.widgets.option_pages import Palette
 
 REFRESH = 0.5

@@ -1,1 +1,1 @@
-"""One module per screen, its layout beside it in a ``.tcss`` file."""
+"""A folder per screen with its layout in a ``.tcss`` file; here, what all six have in common."""

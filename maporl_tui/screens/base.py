@@ -59,7 +59,7 @@ class RunScreen(Screen[None]):
             *bindings(cls.NAME, rows, cls.FOOTER),
             *bindings("common", common, cls.FOOTER),
         ]
-        cls.CSS_PATH = ["base.tcss", f"{cls.NAME}.tcss"]
+        cls.CSS_PATH = ["../base.tcss", f"{cls.NAME}.tcss"]
         super().__init_subclass__(**options)
 
     @property

@@ -17,7 +17,7 @@ from maporl_tui.drawing.chart_cost import chart_cost
 from maporl_tui.drawing.charts import ChartSpec, SeriesSpec, charts_of, letters
 from maporl_tui.drawing.curves import Look, picture, places, readings, smoothed
 from maporl_tui.drawing.ticks import interval, log_ticks, step_ticks, value_ticks
-from maporl_tui.screens.dashboard_export import chart_text, readings_text
+from maporl_tui.screens.dashboard.export import chart_text, readings_text
 
 ONE = SeriesSpec("loss", "loss", "l", 1)
 CHART = ChartSpec("loss", "loss", (ONE,))

@@ -28,8 +28,8 @@ from maporl_core.store.reader import StoreReader
 from maporl_core.store.records import Paid
 from maporl_core.store.writer import StoreWriter
 from maporl_tui.app import MaporlApp, Options, Selection
-from maporl_tui.screens.compare import CompareScreen
-from maporl_tui.screens.compare_dialogs import AskOwn, ChoosePair
+from maporl_tui.screens.compare.dialogs import AskOwn, ChoosePair
+from maporl_tui.screens.compare.screen import CompareScreen
 from maporl_tui.screens.dialogs import Ask, Whole
 
 __all__ = ["own_settings"]

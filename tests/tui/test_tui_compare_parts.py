@@ -18,7 +18,6 @@ from tui_samples import evaluation_of, held
 from maporl_core.judging.pairing import pair
 from maporl_core.store.reader import DiscussionRow, Evaluation, RunDir
 from maporl_core.types import Interval
-from maporl_tui.compare_diff import WORDS, word_diff
 from maporl_tui.drawing.text import safe
 from maporl_tui.processes import questioner as compare_questioner
 from maporl_tui.processes.asker import Asker
@@ -37,7 +36,8 @@ from maporl_tui.reading.compare_items import (
 )
 from maporl_tui.reading.compare_talk import OwnQuestion, Talk
 from maporl_tui.reading.compare_text import item_line, points, side_names, totals, turn_heading
-from maporl_tui.screens.compare_dialogs import own_question
+from maporl_tui.screens.compare.dialogs import own_question
+from maporl_tui.screens.compare.diff import WORDS, word_diff
 
 WRONG, RIGHT, UNKNOWN = ((False,) * 3,), ((True,) * 3,), ((None,) * 3,)
 

@@ -16,10 +16,10 @@ from maporl_core.kit.progress import KeptStage, Silent
 from maporl_core.store.paths import RunDir
 from maporl_core.store.writer import StoreWriter
 from maporl_tui.app import MaporlApp, Options
-from maporl_tui.screens.dashboard_charts import ChartsPane
+from maporl_tui.screens.dashboard.chart_grid import ChartGrid
+from maporl_tui.screens.dashboard.charts import ChartsPane
+from maporl_tui.screens.dashboard.log_view import LogView
 from maporl_tui.screens.dialogs import Ask, Whole
-from maporl_tui.widgets.chart_grid import ChartGrid
-from maporl_tui.widgets.log_view import LogView
 
 __all__ = ["own_settings"]
 pytestmark = pytest.mark.usefixtures("own_settings")

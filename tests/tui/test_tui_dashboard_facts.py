@@ -16,7 +16,7 @@ from maporl_core.store.reader import Request, RunStatus, Series, StoreReader
 from maporl_tui.processes import machine
 from maporl_tui.processes.machine import Machine, load_lines, read_gpus
 from maporl_tui.reading.view import RunView
-from maporl_tui.screens.dashboard_facts import (
+from maporl_tui.screens.dashboard.facts import (
     agents_of,
     before_after_note,
     before_after_rows,

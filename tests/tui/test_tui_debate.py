@@ -36,9 +36,9 @@ from maporl_tui.reading.debate_export import debate_json, debate_markdown
 from maporl_tui.reading.debate_query import Query, QueryError, filter_words, find_hits, parse_query
 from maporl_tui.reading.debate_records import change_of, convergence, stored_debate
 from maporl_tui.reading.debate_walk import NEWER, OLDER, Walker
+from maporl_tui.screens.debate.answer_strip import bar, summary
+from maporl_tui.screens.debate.view import DebateView
 from maporl_tui.screens.dialogs import Ask, Whole
-from maporl_tui.widgets.answer_strip import bar, summary
-from maporl_tui.widgets.debate_view import DebateView
 from maporl_tui.widgets.message_pane import MessagePane, head_line, note_line
 
 __all__ = ["own_settings"]

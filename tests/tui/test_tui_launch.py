@@ -18,15 +18,15 @@ from maporl_core.config.load import load_config, plain, preset_names
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError
 from maporl_tui.app import MaporlApp, Options
-from maporl_tui.form import Form, section_names
-from maporl_tui.form_values import parse, show, takes
 from maporl_tui.processes.forecast import Forecast, read_answer
 from maporl_tui.processes.launcher import Order
-from maporl_tui.screens import launch
 from maporl_tui.screens.dialogs import Ask, Confirm
-from maporl_tui.screens.launch_choose import Choose
-from maporl_tui.widgets.clamped import clamped
-from maporl_tui.widgets.form_field import FieldRow
+from maporl_tui.screens.launch import screen as launch
+from maporl_tui.screens.launch.choose import Choose
+from maporl_tui.screens.launch.clamped import clamped
+from maporl_tui.screens.launch.form import Form, section_names
+from maporl_tui.screens.launch.form_field import FieldRow
+from maporl_tui.screens.launch.form_values import parse, show, takes
 
 __all__ = ["own_settings"]
 pytestmark = pytest.mark.usefixtures("own_settings")

@@ -31,11 +31,11 @@ from maporl_core.store.writer import StoreWriter
 from maporl_core.types import Discussion
 from maporl_tui.app import MaporlApp, Options, Selection
 from maporl_tui.reading.why import account, arithmetic
-from maporl_tui.screens import rewards_run
 from maporl_tui.screens.dialogs import Ask, Keys
-from maporl_tui.screens.rewards_run import RunPane
-from maporl_tui.screens.rewards_table import PARTS, PartsTable
-from maporl_tui.screens.rewards_why import WhyList
+from maporl_tui.screens.rewards import run as rewards_run
+from maporl_tui.screens.rewards.run import RunPane
+from maporl_tui.screens.rewards.table import PARTS, PartsTable
+from maporl_tui.screens.rewards.why import WhyList
 
 __all__ = ["own_settings"]
 pytestmark = pytest.mark.usefixtures("own_settings")

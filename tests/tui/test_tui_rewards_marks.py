@@ -12,7 +12,7 @@ from maporl_core.judging.rewards.maporl import reward_discussion
 from maporl_core.store.reader import DiscussionRow, MessageReward, StoredDiscussion
 from maporl_core.types import Discussion
 from maporl_tui.reading.why import Account, account, explain_message
-from maporl_tui.screens.rewards_table import cells, columns
+from maporl_tui.screens.rewards.table import cells, columns
 
 SCORES = [[0.4, 0.9], [0.58, 1.0]]
 

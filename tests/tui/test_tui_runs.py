@@ -24,9 +24,9 @@ from maporl_tui.reading.run_list import (
     read_row,
 )
 from maporl_tui.reading.runs_text import COLUMNS, cells, matches, ordered, sparkline, table_text
-from maporl_tui.screens import runs as runs_screen
 from maporl_tui.screens.dialogs import Ask, Confirm
-from maporl_tui.widgets.run_table import RunTable
+from maporl_tui.screens.runs import screen as runs_screen
+from maporl_tui.screens.runs.run_table import RunTable
 
 __all__ = ["own_settings"]
 pytestmark = pytest.mark.usefixtures("own_settings")

@@ -21,7 +21,7 @@ from maporl_tui.app import MaporlApp, Options
 from maporl_tui.look.keymap import SCREENS
 from maporl_tui.processes.forecast import Forecast
 from maporl_tui.processes.machine import Load, Machine
-from maporl_tui.screens import launch
+from maporl_tui.screens.launch import screen as launch
 
 __all__ = ["own_settings"]
 

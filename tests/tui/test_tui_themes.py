@@ -21,7 +21,7 @@ from maporl_tui.look.themes import (
     read_theme,
     shipped_folder,
 )
-from maporl_tui.widgets.log_view import LogView
+from maporl_tui.screens.dashboard.log_view import LogView
 
 __all__ = ["own_settings"]
 

@@ -2,7 +2,7 @@
 
 In: a ``Debate``, the filter's words, the place that is looked at.  Out: nearly all of the Debate
 screen; what did not change is not drawn again.  It knows no store.  Neighbours: the Debate screen
-fills it; ``debate_board``, ``answer_strip`` and ``text_view`` are its pieces.
+fills it; ``board``, ``answer_strip`` and ``text_view`` are its pieces.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from textual.widgets import Static
 from maporl_tui.drawing.rows import wrap_rows
 from maporl_tui.drawing.text import safe
 from maporl_tui.reading.debate_records import Debate, Said, convergence, writing_place
-from maporl_tui.widgets.answer_strip import AnswerStrip
-from maporl_tui.widgets.debate_board import DebateBoard, Place
-from maporl_tui.widgets.debate_lines import Hit, head_line, hits_in, marks_in
+from maporl_tui.screens.debate.answer_strip import AnswerStrip
+from maporl_tui.screens.debate.board import DebateBoard, Place
+from maporl_tui.screens.debate.lines import Hit, head_line, hits_in, marks_in
 from maporl_tui.widgets.text_view import Mark, TextView
 
 _LOW = 30  # rows of a screen below which the question gets two rows

@@ -27,15 +27,15 @@ from maporl_core.config.load import (
 )
 from maporl_core.errors import MaporlError
 from maporl_tui.drawing.text import one_line
-from maporl_tui.form import FREE, Field, Form, section_names
 from maporl_tui.processes.forecast import Forecast, ask_doctor
 from maporl_tui.processes.launcher import POLL, Trainer, run_order, waiting_line
 from maporl_tui.reading.view import RunView
 from maporl_tui.screens.base import RunScreen
 from maporl_tui.screens.dialogs import Ask, Confirm
-from maporl_tui.screens.launch_choose import Choose
-from maporl_tui.widgets.clamped import Clamped
-from maporl_tui.widgets.form_field import FieldList, FieldRow
+from maporl_tui.screens.launch.choose import Choose
+from maporl_tui.screens.launch.clamped import Clamped
+from maporl_tui.screens.launch.form import FREE, Field, Form, section_names
+from maporl_tui.screens.launch.form_field import FieldList, FieldRow
 from maporl_tui.widgets.option_pages import PagedOptions
 
 SETTLE = 1.0

@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.reactive import var
 
 from maporl_tui.drawing.charts import TONES
-from maporl_tui.widgets.chart import Chart
+from maporl_tui.screens.dashboard.chart import Chart
 
 LEAST_WIDTH, LEAST_HEIGHT = 38, 9
 """Cells that a chart needs to be read."""

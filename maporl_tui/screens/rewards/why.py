@@ -16,7 +16,7 @@ from textual.widgets.option_list import Option
 from maporl_tui.drawing.text import one_line
 from maporl_tui.reading.view import RunView
 from maporl_tui.reading.why import Why
-from maporl_tui.screens.rewards_data import Debate
+from maporl_tui.screens.rewards.data import Debate
 
 _LOOK = {
     "sum": ("", "bold"),

@@ -18,9 +18,9 @@ from maporl_tui.processes.questioner import Questioner
 from maporl_tui.reading.compare_items import voice
 from maporl_tui.reading.compare_talk import OwnQuestion, Talk
 from maporl_tui.reading.debate_records import Debate
-from maporl_tui.screens.compare_dialogs import AskOwn
-from maporl_tui.screens.compare_showing import CompareShowing
-from maporl_tui.widgets.pair_board import Pair
+from maporl_tui.screens.compare.dialogs import AskOwn
+from maporl_tui.screens.compare.pair_board import Pair
+from maporl_tui.screens.compare.showing import CompareShowing
 
 _LOOK = 0.25
 """Seconds between two looks at answers that grow."""

@@ -1,7 +1,7 @@
 """3 Debate: what the agents say to each other, live or from the past.
 
 In: keys.  Out: another debate, another message, a filter, a text to read, copy or keep.
-Neighbours: ``debate_showing`` is the screen without keys; ``debate_query`` reads filters,
+Neighbours: ``showing`` is the screen without keys; ``debate_query`` reads filters,
 ``debate_export`` writes files, ``keymap`` has the keys.
 """
 
@@ -19,10 +19,10 @@ from maporl_tui.reading.debate_follow import Keep, Newest, ShowLive, being_writt
 from maporl_tui.reading.debate_query import HINT, Query, QueryError, parse_query
 from maporl_tui.reading.debate_records import Debate, live_debate
 from maporl_tui.reading.debate_walk import NEWER, OLDER
-from maporl_tui.screens.debate_showing import DebateShowing
+from maporl_tui.screens.debate.board import DebateBoard, Place
+from maporl_tui.screens.debate.lines import NO_RUN
+from maporl_tui.screens.debate.showing import DebateShowing
 from maporl_tui.screens.dialogs import Ask, Whole
-from maporl_tui.widgets.debate_board import DebateBoard, Place
-from maporl_tui.widgets.debate_lines import NO_RUN
 
 
 class DebateScreen(DebateShowing):

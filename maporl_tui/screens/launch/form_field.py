@@ -17,8 +17,8 @@ from textual.message import Message
 from textual.widgets import Input, Select, Static, Switch
 
 from maporl_tui.drawing.text import one_line, safe
-from maporl_tui.form import Field
-from maporl_tui.form_values import parse, show, takes
+from maporl_tui.screens.launch.form import Field
+from maporl_tui.screens.launch.form_values import parse, show, takes
 
 Control = Input | Select[str] | Switch
 

@@ -25,8 +25,8 @@ from maporl_tui.reading.runs_text import SORTS, matches, ordered, overview_conte
 from maporl_tui.reading.view import RunView
 from maporl_tui.screens.base import RunScreen
 from maporl_tui.screens.dialogs import Ask, Confirm
+from maporl_tui.screens.runs.run_table import RunTable
 from maporl_tui.widgets.line_table import LineTable
-from maporl_tui.widgets.run_table import RunTable
 
 REFRESH = 2.0
 """Seconds between two looks at the folder."""

@@ -29,7 +29,7 @@ class ChoosePair(ModalScreen[tuple[Side, Side] | None]):
     """The left evaluation, then the right one."""
 
     BINDINGS = [_LEAVE]
-    CSS_PATH = "dialogs.tcss"
+    CSS_PATH = "../dialogs.tcss"
     DEFAULT_CSS = """
     ChoosePair { align: center middle; background: $background 60%; }
     ChoosePair OptionList { height: auto; max-height: 16; border: none; }
@@ -94,7 +94,7 @@ class AskOwn(ModalScreen[OwnQuestion | None]):
     """A question, its answer, and how it is asked; enter asks."""
 
     BINDINGS = [_LEAVE]
-    CSS_PATH = "dialogs.tcss"
+    CSS_PATH = "../dialogs.tcss"
     DEFAULT_CSS = """
     AskOwn { align: center middle; background: $background 60%; }
     AskOwn VerticalScroll { height: auto; max-height: 14; }

@@ -1,7 +1,7 @@
 """Reward parts over the whole run: how one is spread, and how all of them stack up over steps.
 
 In: which part of which run is wanted.  Out: a pane that is one stop of the tab key.  Neighbours:
-``rewards_data`` reads the numbers, ``bars`` shapes them, ``widgets.painted`` colours them.
+``screens.rewards.data`` reads the numbers, ``bars`` shapes them, ``widgets.painted`` colours them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from maporl_core.errors import MaporlError
 from maporl_tui.drawing.bars import histogram_rows, stack_and_legend
 from maporl_tui.reading.client import StoreClient
 from maporl_tui.reading.view import RunView
-from maporl_tui.screens.rewards_data import Charts, read_charts
-from maporl_tui.widgets.painted import Painted
+from maporl_tui.screens.rewards.data import Charts, read_charts
+from maporl_tui.screens.rewards.painted import Painted
 
 if TYPE_CHECKING:
     from maporl_tui.app import MaporlApp

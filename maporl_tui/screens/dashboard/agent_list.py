@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from maporl_tui.drawing.text import amount, one_line
-from maporl_tui.screens.dashboard_facts import AgentFacts, change_text, number, sparkline
+from maporl_tui.screens.dashboard.facts import AgentFacts, change_text, number, sparkline
 
 _WIDE = 70
 _SPARKS = 10

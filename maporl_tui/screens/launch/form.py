@@ -21,7 +21,7 @@ from maporl_core.config.keys import KeyFact, dotted, key_facts
 from maporl_core.config.load import build_config, load_config, plain
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError
-from maporl_tui.form_values import dotted_key, value_text, word_text
+from maporl_tui.screens.launch.form_values import dotted_key, value_text, word_text
 
 Path = tuple[str | int, ...]
 

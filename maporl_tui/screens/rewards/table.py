@@ -1,7 +1,7 @@
 """The table of one debate's rewards: a row per message, a column per part.
 
 In: an ``Account`` of the debate.  Out: a widget.  Neighbours: the Rewards screen puts its cursor
-where the selection is, ``rewards_export`` writes the same table to a file.
+where the selection is, ``export`` writes the same table to a file.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from rich.style import Style
 from maporl_core.types import REWARD_PARTS
 from maporl_tui.reading.why import Account
 from maporl_tui.reading.why_incentives import second_mark
+from maporl_tui.screens.rewards.painted import theme_style
 from maporl_tui.widgets.line_table import Cell, Column, LineTable
-from maporl_tui.widgets.painted import theme_style
 
 PARTS = ("total", *REWARD_PARTS)
 """What can be chosen, in the order of the key that goes through them."""

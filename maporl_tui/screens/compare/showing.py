@@ -40,8 +40,8 @@ from maporl_tui.reading.compare_text import (
 from maporl_tui.reading.debate_records import stored_debate
 from maporl_tui.reading.view import RunView
 from maporl_tui.screens.base import RunScreen
-from maporl_tui.widgets.item_list import ItemList
-from maporl_tui.widgets.pair_board import Pair, PairBoard
+from maporl_tui.screens.compare.item_list import ItemList
+from maporl_tui.screens.compare.pair_board import Pair, PairBoard
 from maporl_tui.widgets.text_view import TextView
 
 _SETTLE = 0.06

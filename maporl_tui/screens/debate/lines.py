@@ -1,7 +1,7 @@
 """Lines and marks around a debate, made from what is known; no widget is touched here.
 
 In: a ``Debate``, the filter, the view.  Out: styled lines, hits, marks, words for empty panes.
-Neighbours: ``debate_view`` and the Debate screen.
+Neighbours: ``view`` and the Debate screen.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from maporl_tui.reading.debate_follow import being_written
 from maporl_tui.reading.debate_query import find_hits
 from maporl_tui.reading.debate_records import Debate
 from maporl_tui.reading.view import RunView
-from maporl_tui.widgets.debate_board import Place
+from maporl_tui.screens.debate.board import Place
 from maporl_tui.widgets.text_view import Mark
 
 NO_RUN = "No run: choose one on 1 Runs, or start one on 6 Launch."

@@ -1,7 +1,7 @@
 """Screen 2: is the run well, do the agents get better, what does the machine do.
 
 In: the app's view of the run.  Out: agents, charts, before and after, the machine, the log.
-Neighbours: ``dashboard_charts`` (the charts and their keys), ``dashboard_facts`` (all words).
+Neighbours: ``charts`` (the charts and their keys), ``facts`` (all words).
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from textual.widgets import Static
 
 from maporl_tui.reading.view import RunView
 from maporl_tui.screens.base import RunScreen
-from maporl_tui.screens.dashboard_charts import ChartsPane
-from maporl_tui.screens.dashboard_facts import (
+from maporl_tui.screens.dashboard.agent_list import AgentList
+from maporl_tui.screens.dashboard.chart_grid import ChartGrid
+from maporl_tui.screens.dashboard.charts import ChartsPane
+from maporl_tui.screens.dashboard.facts import (
     Notice,
     agents_of,
     before_after_note,
     before_after_rows,
     notice,
 )
+from maporl_tui.screens.dashboard.log_view import LogView, whole_event
+from maporl_tui.screens.dashboard.meters import Meters
 from maporl_tui.screens.dialogs import Ask, Whole
-from maporl_tui.widgets.agent_list import AgentList
-from maporl_tui.widgets.chart_grid import ChartGrid
-from maporl_tui.widgets.log_view import LogView, whole_event
-from maporl_tui.widgets.meters import Meters
 
 _FEW_LINES, _MANY_LINES = 4, 12
 """Lines above the charts on a small and on a large screen."""

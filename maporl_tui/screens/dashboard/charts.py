@@ -24,14 +24,14 @@ from maporl_core.store.reader import Series
 from maporl_tui.drawing.charts import ChartSpec, charts_of
 from maporl_tui.drawing.curves import SMOOTHINGS, Look, Picture, picture, places, readings
 from maporl_tui.reading.view import RunView
-from maporl_tui.screens.dashboard_export import EXPORT_POINTS, chart_text, readings_text
-from maporl_tui.screens.dashboard_facts import (
+from maporl_tui.screens.dashboard.chart_grid import ChartGrid
+from maporl_tui.screens.dashboard.export import EXPORT_POINTS, chart_text, readings_text
+from maporl_tui.screens.dashboard.facts import (
     TREND_POINTS,
     agent_names,
     trend_metric,
     turns_of,
 )
-from maporl_tui.widgets.chart_grid import ChartGrid
 
 if TYPE_CHECKING:
     from maporl_tui.app import MaporlApp

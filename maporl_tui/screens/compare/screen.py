@@ -1,8 +1,8 @@
 """5 Compare: two policies on the same questions, and one's own question to both.
 
 In: keys.  Out: other sides, other questions, a diff, a text to copy or keep, a debate on screen 3.
-Neighbours: ``compare_showing`` and ``compare_talking`` are the screen without keys;
-``compare_diff`` and ``compare_export`` make the texts, ``keymap`` has the keys.
+Neighbours: ``showing`` and ``talking`` are the screen without keys;
+``diff`` and ``compare_export`` make the texts, ``keymap`` has the keys.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from functools import partial
 from textual import work
 
 from maporl_core.errors import MaporlError
-from maporl_tui.compare_diff import word_diff
 from maporl_tui.drawing.text import one_line
 from maporl_tui.reading.compare_export import comparison_file, talk_file
 from maporl_tui.reading.compare_items import swapped
 from maporl_tui.reading.debate_records import Said
-from maporl_tui.screens.compare_dialogs import ChoosePair
-from maporl_tui.screens.compare_talking import CompareTalking
+from maporl_tui.screens.compare.dialogs import ChoosePair
+from maporl_tui.screens.compare.diff import word_diff
+from maporl_tui.screens.compare.pair_board import RIGHT, Spot
+from maporl_tui.screens.compare.talking import CompareTalking
 from maporl_tui.screens.dialogs import Ask, Whole
-from maporl_tui.widgets.pair_board import RIGHT, Spot
 
 
 class CompareScreen(CompareTalking):

@@ -21,9 +21,9 @@ from maporl_tui.reading.debate_follow import Keep, Load, Newest, ShowLive, Want,
 from maporl_tui.reading.debate_records import Debate, live_debate, stored_debate
 from maporl_tui.reading.view import RunView
 from maporl_tui.screens.base import RunScreen
-from maporl_tui.widgets.debate_board import Place
-from maporl_tui.widgets.debate_lines import NO_RUN, nothing_passes, nothing_yet, state_line
-from maporl_tui.widgets.debate_view import DebateView
+from maporl_tui.screens.debate.board import Place
+from maporl_tui.screens.debate.lines import NO_RUN, nothing_passes, nothing_yet, state_line
+from maporl_tui.screens.debate.view import DebateView
 
 _LOOK = 0.25
 """Seconds between two looks at a debate that is being written."""

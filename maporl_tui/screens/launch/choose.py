@@ -23,7 +23,7 @@ class Choose(ModalScreen[str | None]):
     """One of several."""
 
     BINDINGS = [Binding("escape", "leave", "Back", id="dialog.leave")]
-    CSS_PATH = "dialogs.tcss"
+    CSS_PATH = "../dialogs.tcss"
     DEFAULT_CSS = """
     Choose { align: center middle; background: $background 60%; }
     Choose OptionList { height: auto; max-height: 14; border: none; }

@@ -1,7 +1,7 @@
 """The numbers behind the charts as text: to be copied, or for a file by its ending.
 
 In: charts with their series or readings.  Out: CSV, JSON or Markdown.  Pure.  Neighbour:
-``dashboard_charts`` hands it over.
+``charts`` hands it over.
 """
 
 from __future__ import annotations

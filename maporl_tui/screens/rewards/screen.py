@@ -1,8 +1,8 @@
 """Screen 4: what every message of a debate was paid, and why; reward parts over the whole run.
 
 In: the shared selection (which debate, which message) and the view of the run.  Out: a table of
-parts, the reasons for the message under its cursor, and charts.  Neighbours: ``rewards_data`` reads
-the store, ``why`` words the reasons, ``rewards_table`` and ``bars`` shape what is shown.
+parts, the reasons for the message under its cursor, and charts.  Neighbours: ``data`` reads the
+store, ``reading.why`` words the reasons, ``table`` and ``drawing.bars`` shape what is shown.
 
 The selection is the one truth: moving the table's cursor sets it, and whatever sets it moves the
 cursor.
@@ -26,16 +26,16 @@ from maporl_tui.reading.client import StoreClient
 from maporl_tui.reading.view import RunView
 from maporl_tui.reading.why import arithmetic, explain_message
 from maporl_tui.screens.base import RunScreen
-from maporl_tui.screens.rewards_data import (
+from maporl_tui.screens.rewards.data import (
     Debate,
     read_beside,
     read_debate,
     read_newest,
 )
-from maporl_tui.screens.rewards_export import export_table
-from maporl_tui.screens.rewards_run import RunPane
-from maporl_tui.screens.rewards_table import PARTS, PartsTable, height
-from maporl_tui.screens.rewards_why import WhyList, head_content, nothing_to_show
+from maporl_tui.screens.rewards.export import export_table
+from maporl_tui.screens.rewards.run import RunPane
+from maporl_tui.screens.rewards.table import PARTS, PartsTable, height
+from maporl_tui.screens.rewards.why import WhyList, head_content, nothing_to_show
 
 _WIDE = 120
 
