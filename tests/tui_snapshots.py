@@ -1,7 +1,7 @@
 """A screen as text that can be compared: what is written, and in which colours.
 
 In: an app.  Out: its lines, then one letter per cell for its style, then what each letter means.
-Neighbour: ``test_tui_snapshots`` keeps such texts in ``tests/snapshots``.
+Neighbour: ``tui/test_tui_snapshots`` keeps such texts in ``tests/snapshots``.
 
 (The usual plugin keeps SVG files and pins an old pytest; text shows in a diff what has changed.)
 """
