@@ -167,7 +167,7 @@ def test_wheel_holds_every_file_of_the_packages(wheel: zipfile.ZipFile) -> None:
         for path in (ROOT / package).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    here |= {f"maporl_tui/look/themes/{path.name}" for path in (ROOT / "themes").glob("*.toml")}
+    here |= {f"maporl_tui/themes/{path.name}" for path in (ROOT / "themes").glob("*.toml")}
     shipped = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert shipped == here
     assert "maporl_core/config/presets/pocket.toml" in shipped
