@@ -59,13 +59,15 @@ def config(agents: int = 2, **changes: Any) -> RunConfig:
     return RunConfig.model_validate(base)
 
 
-def policies(run: RunConfig, *, perturb: float = 0.0, **model: Any) -> Policies:
+def policies(
+    run: RunConfig, *, perturb: float = 0.0, values: bool = True, **model: Any
+) -> Policies:
     """Policies of ``run`` on small Llamas; ``perturb`` moves every adapter off its start."""
     loaded = {
         name: LoadedModel(small_llama(i, **model), word_tokenizer(), 512)
         for i, name in enumerate(run.bases)
     }
-    made = Policies(run, loaded)
+    made = Policies(run, loaded, values=values)
     if perturb:
         generator = torch.Generator().manual_seed(7)
         with torch.no_grad():

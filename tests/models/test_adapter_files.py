@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,13 @@ def small_gpt2() -> Any:
     return GPT2LMHeadModel(config).eval()
 
 
-def base(model: Any = None, configs: dict[str, PolicyConfig] | None = None) -> Base:
+def base(
+    model: Any = None,
+    configs: dict[str, PolicyConfig] | None = None,
+    heads: Collection[str] | None = None,
+) -> Base:
     loaded = LoadedModel(model or small_llama(), word_tokenizer(), 512)
-    made = Base("main", BaseModelConfig(model="some/base"), loaded, configs or TWO, seed=0)
+    made = Base("main", BaseModelConfig(model="some/base"), loaded, configs or TWO, 0, heads)
     generator = torch.Generator().manual_seed(8)
     with torch.no_grad():
         for policy in made.policies.values():
@@ -134,6 +139,19 @@ def test_saving_and_loading_gives_every_bit_back(tmp_path: Path) -> None:
     assert all(map(torch.equal, target.parameters(), made.policies["b"].parameters()))
     assert torch.equal(read_by(target), read_by(made.policies["b"]))
     assert all(map(torch.equal, kept, other.policies["a"].parameters()))
+
+
+def test_a_policy_without_values_writes_no_head_and_reads_a_folder_that_has_one(
+    tmp_path: Path,
+) -> None:
+    valued, without = base().policies["a"], base(heads=()).policies["a"]
+    save_adapter(valued, tmp_path / "valued")
+    load_adapter(without, tmp_path / "valued")
+    for name, weight in valued.adapter.items():
+        assert torch.equal(without.adapter[name], weight)
+    save_adapter(without, tmp_path / "without")
+    files = sorted(path.name for path in (tmp_path / "without").iterdir())
+    assert files == ["adapter_config.json", "adapter_model.safetensors"]
 
 
 def test_the_same_adapter_is_written_as_the_same_bytes(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from small import config, policies, small_llama, word_tokenizer
 
 from maporl_core.config.schema import BaseModelConfig, PolicyConfig, RunConfig
 from maporl_core.errors import ModelError
-from maporl_core.models.policy import Base, LoadedModel, Policies
+from maporl_core.models.policy import Base, Guest, LoadedModel, Policies
 
 
 def base(model: Any = None, **configs: PolicyConfig) -> Base:
@@ -129,6 +129,27 @@ def test_value_heads_are_one_linear_layer_per_policy() -> None:
     values.sum().backward()
     assert main.policies["a"].value["bias"].grad.tolist() == [2.0]
     assert main.policies["b"].value["weight"].grad.tolist() == [1.0] * 32
+
+
+def test_policies_without_a_value_head_train_their_adapter_alone() -> None:
+    made = policies(RunConfig(), values=False)
+    main = made.bases["main"]
+    assert main.value_weight.numel() == 0
+    assert made["Ada"].value == {}
+    assert len(made["Ada"].parameters()) == len(made["Ada"].adapter)
+
+
+def test_a_guest_keeps_its_head_beside_agents_without_values() -> None:
+    run, loaded = RunConfig(), {"main": LoadedModel(small_llama(), word_tokenizer(), 512)}
+    guest = Guest("judge", PolicyConfig(), "main", run.bases["main"])
+    main = Policies(run, loaded, guest, values=False).bases["main"]
+    judge = main.policies["judge"]
+    assert judge.index == 3
+    assert list(main.value_weight.shape) == [1, 32]
+    with torch.no_grad():
+        judge.value["weight"].fill_(0.5)
+        judge.value["bias"].fill_(-1.0)
+    assert main.values(torch.ones(2, 32), torch.tensor([3, 3])).tolist() == [15.0, 15.0]
 
 
 def test_agents_that_name_one_policy_share_its_weights() -> None:

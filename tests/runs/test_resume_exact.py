@@ -11,11 +11,15 @@ import pytest
 import torch
 from kills.run_account import account, differences
 from run_samples import new_run, small
+from valueless import MinusRunningMean, Valueless, train_by
 
 from maporl_core.errors import Interrupted
 from maporl_core.kit.progress import Silent
+from maporl_core.runs.run_state import TRAINER
+from maporl_core.store.checkpoint import list_checkpoints
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import RequestWriter, StoreReader
+from maporl_core.store.state_files import load_state
 from maporl_core.train import train
 from maporl_core.types import StepReport
 
@@ -33,6 +37,7 @@ RUNS: dict[str, dict[str, Any]] = {
         "train": {"train_turns": "all"},
     },
 }
+OWN_STATE = "an estimator without values that keeps a running mean"
 
 
 class StopAfterEveryStep(Silent):
@@ -53,11 +58,24 @@ def foreign_random_states() -> None:
     torch.rand(7)
 
 
-@pytest.mark.parametrize("kind", RUNS)
+def check_without_values(run: RunDir) -> None:
+    """No value head, no metric of one, and a mean per policy in the checkpoint."""
+    (saved,) = [entry for entry in list_checkpoints(run) if entry.step == STEPS]
+    assert sorted(load_state(saved.path / TRAINER)["updater"]["baselines"]) == ["Ada", "Bo", "Cy"]
+    assert list(run.path.rglob("value_head*")) == []
+    with StoreReader(run) as reader:
+        names = {name for _, name, _ in reader.metrics_since(0).rows}
+    assert "ppo/policy_loss" in names
+    assert not any("value" in name or "variance" in name for name in names)
+
+
+@pytest.mark.parametrize("kind", [*RUNS, OWN_STATE])
 def test_a_run_that_was_stopped_after_every_step_ends_as_if_it_had_not_been(
-    kind: str, tmp_path: Path
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    changes = {"eval": {"questions": 0}, "checkpoint": {"every": 1}, **RUNS[kind]}
+    if kind == OWN_STATE:
+        train_by(monkeypatch, lambda config: Valueless(config, MinusRunningMean()))
+    changes = {"eval": {"questions": 0}, "checkpoint": {"every": 1}, **RUNS.get(kind, {})}
     config = small(**{**changes, "train": {"steps": STEPS, **changes.get("train", {})}})
     straight, cut = new_run(tmp_path / "straight", config), new_run(tmp_path / "cut", config)
     foreign_random_states()
@@ -70,6 +88,8 @@ def test_a_run_that_was_stopped_after_every_step_ends_as_if_it_had_not_been(
     train(config, cut, Silent(), resume=True)
     wanted = account(straight.path)
     assert differences(wanted, account(cut.path)) == []
+    if kind == OWN_STATE:
+        check_without_values(cut)
     if "KL" in kind:
         with StoreReader(cut) as reader:
             seen = {value for _, name, value in reader.metrics_since(0).rows if name == "kl_coef"}
