@@ -14,6 +14,8 @@ import torch
 
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import DataError, MaporlError, ModelError
+from maporl_core.judging.rewards import make_scheme
+from maporl_core.judging.rewards.base import RewardScheme
 from maporl_core.judging.verifier import TimedVerifier, Verifier, make_verifier
 from maporl_core.judging.verifier.learned import POLICY
 from maporl_core.judging.verifier.placing import Placed, place, verifier_folder
@@ -41,6 +43,7 @@ class Assembly:
     policies: Policies
     engines: dict[str, Engine]  # by base
     verifier: TimedVerifier
+    scheme: RewardScheme
     speakers: tuple[Speaker, ...]
 
     def same(self, first: str, second: str, problem: Problem) -> bool:
@@ -139,7 +142,8 @@ def assemble(config: RunConfig, progress: Progress, verifier: Path | None = None
             Speaker(agent.name, agent.role, policy_name, engines[base.name], base.codec, window)
         )
     scorer = TimedVerifier(_make_verifier(config, policies, placed))
-    return Assembly(config, task, policies, engines, scorer, tuple(speakers))
+    scheme = make_scheme(config.reward, config.verifier.by_score)
+    return Assembly(config, task, policies, engines, scorer, scheme, tuple(speakers))
 
 
 def _load_policies(

@@ -9,14 +9,13 @@ are the stages, ``run_state`` what a checkpoint holds, ``session`` the folder, l
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from maporl_core.assembly import Assembly, assemble
 from maporl_core.config.schema import RunConfig
 from maporl_core.judging.metrics import step_metrics
-from maporl_core.judging.rewards.maporl import count_shaping, reward_discussion, shaping_events
 from maporl_core.judging.verifier.keeper import VerifierKeeper
 from maporl_core.judging.verifier.watching import verifier_metrics
 from maporl_core.kit.offline import offline
@@ -30,9 +29,7 @@ from maporl_core.runs.session import Abandoned, Session, open_session
 from maporl_core.runs.step_metrics import memory_metrics, reward_metrics, speed_metrics
 from maporl_core.store.paths import RunDir
 from maporl_core.store.records import MessageReward, Paid
-from maporl_core.types import Discussion, PairedGain, Place, RewardParts, StepReport
-
-Rewards = Sequence[tuple[tuple[RewardParts, ...], ...]]
+from maporl_core.types import Discussion, PairedGain, Pay, Place, StepReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +103,8 @@ def one_step(session: Session, assembly: Assembly, updater: Updater, step: int) 
     discussions = assembly.hold(problems, seats, rules, listeners)
     clock.lap("rollout")
 
-    by_score = config.verifier.by_score
-    rewards = [reward_discussion(d, config.reward, by_score) for d in discussions]
-    rows = pack(discussions, _by_place(rewards), updater.method.plan(step))
+    paid = assembly.scheme.pay(discussions)
+    rows = pack(discussions, paid, updater.method.plan(step))
     clock.lap("reward")
 
     session.give_way()
@@ -119,32 +115,25 @@ def one_step(session: Session, assembly: Assembly, updater: Updater, step: int) 
     metrics = {
         **step_metrics(discussions, turns, assembly.same),
         **verifier_metrics(discussions),
-        **reward_metrics(rewards),
-        **_shaping_metrics(assembly, discussions),
+        **reward_metrics(paid, assembly.scheme.parts),
+        **assembly.scheme.counts(discussions),
         **result.metrics,
         **speed_metrics(discussions, rows, config.ppo.epochs, clock.laps),
         **memory_metrics(),
     }
     scoring = assembly.verifier.take_seconds()
     metrics |= {"speed/verifier_seconds": scoring, "speed/verifier_share": scoring / clock.total}
-    keys = session.store.write_step(step + 1, _paid(discussions, rewards, result), metrics)
-    watch.end(discussions[0], rewards[0], keys[0])
+    keys = session.store.write_step(step + 1, _paid(discussions, paid, result), metrics)
+    watch.end(discussions[0], paid, keys[0])
     clock.lap("store")
     session.after_update(step, discussions, keys, result, clock.laps)
     progress.step_done(StepReport(step + 1, config.train.steps, metrics, clock.total))
     return metrics
 
 
-def _by_place(rewards: Rewards) -> dict[Place, RewardParts]:
-    return {
-        Place(d, t, a): parts
-        for d, turns in enumerate(rewards)
-        for t, row in enumerate(turns)
-        for a, parts in enumerate(row)
-    }
-
-
-def _paid(discussions: Sequence[Discussion], rewards: Rewards, result: UpdateResult) -> list[Paid]:
+def _paid(
+    held: Sequence[Discussion], paid: Mapping[Place, Pay], result: UpdateResult
+) -> list[Paid]:
     """Discussions with what each message was paid and what the update made of it."""
     return [
         Paid(
@@ -152,28 +141,17 @@ def _paid(discussions: Sequence[Discussion], rewards: Rewards, result: UpdateRes
             tuple(
                 tuple(
                     MessageReward(
-                        parts,
-                        result.advantage.get(Place(d, t, a)),
-                        result.kl.get(Place(d, t, a)),
+                        paid[Place(d, m.turn, m.agent, m.branch)],
+                        result.advantage.get(Place(d, m.turn, m.agent, m.branch)),
+                        result.kl.get(Place(d, m.turn, m.agent, m.branch)),
                     )
-                    for a, parts in enumerate(row)
+                    for m in row
                 )
-                for t, row in enumerate(rewards[d])
+                for row in discussion.messages
             ),
         )
-        for d, discussion in enumerate(discussions)
+        for d, discussion in enumerate(held)
     ]
-
-
-def _shaping_metrics(assembly: Assembly, discussions: Sequence[Discussion]) -> dict[str, float]:
-    """How often each incentive fired in this step, paid or not (its coefficient may be 0)."""
-    totals: dict[str, float] = {}
-    for discussion in discussions:
-        config = assembly.config
-        events = shaping_events(discussion, config.reward.tie, config.verifier.by_score)
-        for name, count in count_shaping(events).items():
-            totals[f"shaping/{name}"] = totals.get(f"shaping/{name}", 0.0) + count
-    return totals
 
 
 class _Clock:

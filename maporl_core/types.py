@@ -8,7 +8,7 @@ A ``Place`` is the one name of a message, from the rollout to the screen.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 Finish = Literal["stop", "length"]
@@ -148,6 +148,15 @@ class Pay:
     def total(self) -> float:
         return float(sum(self.parts.values()))
 
+    def __eq__(self, other: object) -> bool:
+        return self.parts == other.parts if isinstance(other, Pay) else NotImplemented
+
+    def __getattr__(self, name: str) -> float:
+        """A part by its name, 0 for those that this Pay has not."""
+        if name in REWARD_PARTS:
+            return self.parts.get(name, 0.0)
+        raise AttributeError(name)
+
 
 @dataclass(frozen=True, slots=True)
 class Reason:
@@ -158,31 +167,29 @@ class Reason:
     words: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RewardParts:
-    """Why one message was paid what it was paid; ``total`` is the sum of the parts.
-
-    ``own`` and ``influence`` are the two halves of the influence-aware verification reward
-    (both already divided by its denominator).  ``critical`` and ``persuaded`` are
-    self-revision, ``constructive`` and ``persuasive`` influence incentives.  ``format`` and
-    ``unfinished`` are penalties (≤ 0).
-    """
-
-    own: float = 0.0
-    influence: float = 0.0
-    critical: float = 0.0
-    persuaded: float = 0.0
-    constructive: float = 0.0
-    persuasive: float = 0.0
-    format: float = 0.0
-    unfinished: float = 0.0
-
-    @property
-    def total(self) -> float:
-        return float(sum(getattr(self, name) for name in REWARD_PARTS))
+REWARD_PARTS = (
+    *("own", "influence", "critical", "persuaded"),
+    *("constructive", "persuasive", "format", "unfinished"),
+)
+"""Parts of the published reward."""
 
 
-REWARD_PARTS: tuple[str, ...] = tuple(part.name for part in fields(RewardParts))
+class RewardParts(Pay):
+    """A Pay with every part of the published reward, 0 where nothing is said."""
+
+    def __init__(
+        self,
+        own: float = 0.0,
+        influence: float = 0.0,
+        critical: float = 0.0,
+        persuaded: float = 0.0,
+        constructive: float = 0.0,
+        persuasive: float = 0.0,
+        format: float = 0.0,
+        unfinished: float = 0.0,
+    ) -> None:
+        given = (own, influence, critical, persuaded, constructive, persuasive, format, unfinished)
+        super().__init__(dict(zip(REWARD_PARTS, given, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from maporl_core.learning.methods.base import MessageKey, RolloutPlan
-from maporl_core.types import Discussion, Message, Pay, Place, RewardParts
+from maporl_core.types import Discussion, Message, Pay, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Row:
 
 def pack(
     held: Sequence[Discussion],
-    paid: Mapping[Place, Pay | RewardParts],
+    paid: Mapping[Place, Pay],
     plan: RolloutPlan,
 ) -> list[Row]:
     """Rows of every trained agent, discussion after discussion.
@@ -75,7 +75,7 @@ def pack(
 
 
 def _conversation(
-    d: int, discussion: Discussion, agent: int, paid: Mapping[Place, Pay | RewardParts]
+    d: int, discussion: Discussion, agent: int, paid: Mapping[Place, Pay]
 ) -> list[Row]:
     """What one agent said as far as the discussion went on with it: a row per unbroken chain."""
     chains: list[list[Message]] = []
@@ -93,9 +93,7 @@ def _conversation(
     return rows
 
 
-def _branches(
-    d: int, discussion: Discussion, agent: int, paid: Mapping[Place, Pay | RewardParts]
-) -> list[Row]:
+def _branches(d: int, discussion: Discussion, agent: int, paid: Mapping[Place, Pay]) -> list[Row]:
     """One agent's candidates that the discussion did not go on with, a row each."""
     rows = []
     for message in discussion.everything():
@@ -107,7 +105,7 @@ def _branches(
 
 
 def _span(
-    d: int, discussion: Discussion, message: Message, paid: Mapping[Place, Pay | RewardParts]
+    d: int, discussion: Discussion, message: Message, paid: Mapping[Place, Pay]
 ) -> Span | None:
     """The trained message at the end of its prompt; None where no policy wrote a token of it."""
     if message.policy is None or not message.ids:

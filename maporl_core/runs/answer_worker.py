@@ -17,7 +17,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from maporl_core.kit.progress import Progress, Silent
 from maporl_core.runs.own_question import debate, question_of_ones_own
 from maporl_core.runs.run_state import load_policy_state
 from maporl_core.store.paths import RunDir
-from maporl_core.types import Message, Problem, RewardParts
+from maporl_core.types import Message, Pay, Problem
 
 Emit = Callable[[Mapping[str, Any]], None]
 
@@ -266,11 +266,11 @@ def _message(message: Message) -> dict[str, Any]:
 
 
 def _rewards(
-    rewards: tuple[tuple[RewardParts, ...], ...] | None,
+    rewards: tuple[tuple[Pay, ...], ...] | None,
 ) -> list[list[dict[str, float]]] | None:
     if rewards is None:
         return None
-    return [[{**asdict(parts), "total": parts.total} for parts in row] for row in rewards]
+    return [[{**pay.parts, "total": pay.total} for pay in row] for row in rewards]
 
 
 class Stages(Silent):

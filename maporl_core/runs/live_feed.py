@@ -7,12 +7,12 @@ In: what a discussion's listeners hear.  Out: at most five small writes a second
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from maporl_core.rollout.discussion import Listeners
 from maporl_core.store.live import LiveWriter
 from maporl_core.store.records import LiveMessage
-from maporl_core.types import Discussion, Message, Problem, RewardParts
+from maporl_core.types import Discussion, Message, Pay, Place, Problem
 
 INTERVAL = 0.2
 """Seconds between two writes of growing text."""
@@ -55,13 +55,12 @@ class Watch:
             self._pending[message.turn, message.agent] = _scored(message, None)
         self._flush()
 
-    def end(
-        self, discussion: Discussion, rewards: Sequence[Sequence[RewardParts]], key: int | None
-    ) -> None:
-        """The discussion is stored under ``key``; show what each message was paid."""
-        for row, parts in zip(discussion.messages, rewards, strict=True):
-            for message, part in zip(row, parts, strict=True):
-                self._pending[message.turn, message.agent] = _scored(message, part.total)
+    def end(self, discussion: Discussion, paid: Mapping[Place, Pay], key: int | None) -> None:
+        """The discussion is stored under ``key``; show what each message said was paid."""
+        for message in discussion.everything():
+            if message.chosen:
+                pay = paid[Place(0, message.turn, message.agent, message.branch)]
+                self._pending[message.turn, message.agent] = _scored(message, pay.total)
         self._flush()
         self._live.end(key)
 

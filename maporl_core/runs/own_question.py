@@ -8,16 +8,15 @@ Without a gold answer nothing can be scored by rule: agents then see no scores, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from maporl_core.assembly import Assembly
 from maporl_core.errors import ConfigError
-from maporl_core.judging.rewards.maporl import reward_discussion
 from maporl_core.kit.offline import offline
 from maporl_core.kit.plain_text import one_line
 from maporl_core.rollout.discussion import Listeners, hold
-from maporl_core.types import Discussion, Message, Problem, RewardParts
+from maporl_core.types import Discussion, Message, Pay, Place, Problem
 
 ANSWER_FORMS = (
     *("{}", "The answer is {}.", "\\boxed{{{}}}", "#### {}", "<answer>{}</answer>"),
@@ -28,11 +27,21 @@ ANSWER_FORMS = (
 
 @dataclass(frozen=True, slots=True)
 class Debate:
-    """``rewards`` is [T][A], None where there was no gold answer to score by."""
+    """``paid`` is None where there was no gold answer to score by."""
 
     policy_state: str
     discussion: Discussion
-    rewards: tuple[tuple[RewardParts, ...], ...] | None
+    paid: Mapping[Place, Pay] | None
+
+    @property
+    def rewards(self) -> tuple[tuple[Pay, ...], ...] | None:
+        """What each message was paid, as the discussion's messages stand."""
+        if self.paid is None:
+            return None
+        return tuple(
+            tuple(self.paid[Place(0, m.turn, m.agent, m.branch)] for m in row)
+            for row in self.discussion.messages
+        )
 
 
 def question_of_ones_own(assembly: Assembly, question: str, gold: str | None) -> Problem:
@@ -86,7 +95,5 @@ def debate(
     listeners = Listeners(watched=frozenset({0}), text=text, spoken=spoken)
     with offline():  # all is loaded
         discussion = hold([problem], [0], assembly.speakers, bench, rules, listeners)[0]
-    rewards = None
-    if scored:
-        rewards = reward_discussion(discussion, assembly.config.reward, verifier.by_score)
-    return Debate(policy_state, discussion, rewards)
+    paid = assembly.scheme.pay([discussion]) if scored else None
+    return Debate(policy_state, discussion, paid)

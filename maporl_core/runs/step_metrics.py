@@ -15,19 +15,18 @@ import torch
 
 from maporl_core.judging.metrics import outgrown
 from maporl_core.learning.packing import Row
-from maporl_core.types import REWARD_PARTS, Discussion, Place, RewardParts
+from maporl_core.types import Discussion, Part, Pay, Place
 
 
-def reward_metrics(rewards: Sequence[Sequence[Sequence[RewardParts]]]) -> dict[str, float]:
-    """Mean of every part and of the total over all messages, and the total per turn."""
-    parts = [part for discussion in rewards for row in discussion for part in row]
+def reward_metrics(paid: Mapping[Place, Pay], parts: Sequence[Part]) -> dict[str, float]:
+    """Mean of every declared part and of the total over all messages, and the total per turn."""
     metrics = {
-        f"reward/{name}": float(np.mean([getattr(part, name) for part in parts]))
-        for name in REWARD_PARTS
+        f"reward/{part.name}": float(np.mean([pay.parts[part.name] for pay in paid.values()]))
+        for part in parts
     }
-    metrics["reward/total"] = float(np.mean([part.total for part in parts]))
-    for t in range(max(len(discussion) for discussion in rewards)):
-        totals = [part.total for d in rewards if t < len(d) for part in d[t]]
+    metrics["reward/total"] = float(np.mean([pay.total for pay in paid.values()]))
+    for t in sorted({place.turn for place in paid}):
+        totals = [pay.total for place, pay in paid.items() if place.turn == t]
         metrics[f"reward/turn_{t + 1}"] = float(np.mean(totals))
     return metrics
 

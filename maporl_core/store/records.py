@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from maporl_core.types import Discussion, EvalSummary, RewardParts
+from maporl_core.types import Discussion, EvalSummary, Pay
 
 COMMANDS = ("pause", "resume", "checkpoint", "stop")
 """What a running trainer can be asked to do."""
@@ -26,7 +26,7 @@ LiveStatus = Literal["waiting", "writing", "done", "scored"]
 class MessageReward:
     """Why one message was paid, with its mean advantage and KL where they were computed."""
 
-    parts: RewardParts
+    parts: Pay
     advantage: float | None = None
     kl: float | None = None
 

@@ -20,7 +20,7 @@ from maporl_core.config.schema import RewardConfig, RunConfig
 from maporl_core.errors import DataError
 from maporl_core.judging.rewards.maporl import ShapingEvent, reward_discussion, shaping_events
 from maporl_core.store.reader import MessageReward, StoredDiscussion
-from maporl_core.types import REWARD_PARTS, Discussion, RewardParts
+from maporl_core.types import REWARD_PARTS, Discussion, Pay
 from maporl_tui.drawing.text import one_line
 
 Kind = Literal["sum", "part", "from", "note", "problem"]
@@ -60,12 +60,12 @@ class Account:
     rewards_TA: tuple[tuple[MessageReward, ...], ...]
     config: RewardConfig | None = None
     events_TA: tuple[tuple[ShapingEvent, ...], ...] = ()
-    rules_TA: tuple[tuple[RewardParts, ...], ...] = ()
+    rules_TA: tuple[tuple[Pay, ...], ...] = ()
     disputed: frozenset[str] = frozenset()
     problem: str | None = None
     by_score: bool = False  # a learned verifier decided what counts as right
 
-    def parts(self, turn: int, agent: int) -> RewardParts:
+    def parts(self, turn: int, agent: int) -> Pay:
         return self.rewards_TA[turn][agent].parts
 
     def name(self, agent: int) -> str:
@@ -99,7 +99,7 @@ def account(
 
 
 def _disputed(
-    rewards_TA: Sequence[Sequence[MessageReward]], rules_TA: Sequence[Sequence[RewardParts]]
+    rewards_TA: Sequence[Sequence[MessageReward]], rules_TA: Sequence[Sequence[Pay]]
 ) -> frozenset[str]:
     """All parts of each group in which some stored number is not what the rules give."""
     differing = {

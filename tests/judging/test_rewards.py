@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -159,7 +158,7 @@ def test_total_is_the_sum_of_the_stored_parts(scores, config, data):
     held = discussion(scores, answers=answers, finishes=finishes)
     for row in reward_discussion(held, config):
         for parts in row:
-            assert parts.total == pytest.approx(sum(asdict(parts).values()), abs=1e-6)
+            assert parts.total == pytest.approx(sum(parts.parts.values()), abs=1e-6)
             assert parts.format <= 0
             assert parts.unfinished <= 0
 

@@ -194,7 +194,8 @@ def test_requests_pause_resume_and_checkpoint_are_obeyed_and_acknowledged(tmp_pa
 
 
 def test_steps_that_are_not_finite_are_not_applied_named_and_end_the_run(tmp_path, monkeypatch):
-    from maporl_core.types import RewardParts
+    from maporl_core.judging.rewards.maporl import PARTS
+    from maporl_core.types import Pay
 
     config = small(
         train={"steps": 5}, ppo={"max_bad_steps": 2}, checkpoint={"every": 0}, eval={"questions": 0}
@@ -202,11 +203,8 @@ def test_steps_that_are_not_finite_are_not_applied_named_and_end_the_run(tmp_pat
     run = new_run(tmp_path, config)
     probe = Probe()
     monkeypatch.setattr(
-        sys.modules["maporl_core.train"],
-        "reward_discussion",
-        lambda d, *_: tuple(
-            tuple(RewardParts(own=float("nan")) for _ in row) for row in d.messages
-        ),
+        "maporl_core.judging.rewards.maporl._pay",
+        lambda *_: Pay({part.name: float("nan") for part in PARTS}),
     )
     with pytest.raises(TrainingError, match="maporl resume small"):
         train(config, run, probe)

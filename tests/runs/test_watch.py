@@ -8,7 +8,7 @@ from maporl_core.runs.live_feed import Watch
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader
 from maporl_core.store.writer import StoreWriter
-from maporl_core.types import Discussion, Message, Problem, RewardParts
+from maporl_core.types import Discussion, Message, Pay, Place, Problem
 
 PROBLEM = Problem("p", "why?", "1", "t", "train")
 
@@ -42,7 +42,8 @@ def test_text_grows_then_is_scored_then_paid(run):
             ("scored", "so", 0.75),
         ]
         held = Discussion(PROBLEM, ("Ada", "Bo"), (row,))
-        watch.end(held, ((RewardParts(own=0.5), RewardParts(own=0.25)),), 7)
+        paid = {Place(0, 0, 0): Pay({"own": 0.5}), Place(0, 0, 1): Pay({"own": 0.25})}
+        watch.end(held, paid, 7)
         live = reader.live()
     assert live.step == 2
     assert live.discussion == 7

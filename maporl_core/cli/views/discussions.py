@@ -19,9 +19,9 @@ from rich.table import Table
 from rich.text import Text
 
 from maporl_core.cli.views.terminal import plain
-from maporl_core.types import REWARD_PARTS, Discussion, Message, RewardParts
+from maporl_core.types import REWARD_PARTS, Discussion, Message, Pay
 
-Rewards = Sequence[Sequence[RewardParts | None]]
+Rewards = Sequence[Sequence[Pay | None]]
 """[T][A]; None where nothing was paid."""
 
 
@@ -40,7 +40,7 @@ def verdict(message: Message) -> Text:
     return line
 
 
-def reward_words(parts: RewardParts) -> str:
+def reward_words(parts: Pay) -> str:
     """ "reward 0.62 = own 0.45 + influence 0.17"; parts of 0 are left out."""
     shown = [(name, getattr(parts, name)) for name in REWARD_PARTS if getattr(parts, name) != 0]
     if len(shown) < 2:
@@ -53,7 +53,7 @@ def reward_words(parts: RewardParts) -> str:
     return f"reward {parts.total:.2f} = {words}"
 
 
-def message_block(name: str, message: Message, reward: RewardParts | None) -> Text:
+def message_block(name: str, message: Message, reward: Pay | None) -> Text:
     """Head line, what was written, and what it was paid, as one text."""
     block = plain(name, "bold cyan").append("  ").append_text(verdict(message)).append("\n")
     block.append_text(plain(message.text.strip() or "(nothing)"))
@@ -73,7 +73,7 @@ def print_turn(
     turn: int,
     agents: Sequence[str],
     row: Sequence[Message],
-    rewards: Sequence[RewardParts | None] | None = None,
+    rewards: Sequence[Pay | None] | None = None,
 ) -> None:
     """One turn under a rule; ``turn`` counts from 0."""
     console.rule(plain(f"turn {turn + 1}"), style="dim", align="left")
@@ -216,7 +216,7 @@ def discussion_json(discussion: Discussion, rewards: Rewards | None) -> list[lis
     ]
 
 
-def _reward_json(parts: RewardParts | None) -> dict[str, float] | None:
+def _reward_json(parts: Pay | None) -> dict[str, float] | None:
     if parts is None:
         return None
     return {**{name: getattr(parts, name) for name in REWARD_PARTS}, "total": parts.total}
