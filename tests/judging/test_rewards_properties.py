@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from maporl_core.config.schema import RewardConfig
 from maporl_core.judging.rewards.maporl import reward_discussion, shaping_events
-from maporl_core.types import Discussion, Message, Problem, RewardParts
+from maporl_core.types import Discussion, Message, Pay, Problem
 
 AGENTS, TURNS = (1, 2, 3, 5), (1, 2, 3)
 HORIZONS, SHARES, TIES = (
@@ -87,7 +87,7 @@ def verdicts(held: Discussion) -> list[list[bool]]:
     return [[m.correct for m in row] for row in held.messages]
 
 
-def shaping_of(parts: RewardParts) -> dict[str, float]:
+def shaping_of(parts: Pay) -> dict[str, float]:
     return {name: getattr(parts, name) for name in ref.SHAPING}
 
 
@@ -252,7 +252,7 @@ def test_a_penalty_changes_its_own_message_by_itself_and_nothing_else(
     before, after = reward_discussion(finished, config), reward_discussion(cut, config)
     for u, b in itertools.product(range(held.turns), range(len(held.agents))):
         if (u, b) == (t, a):
-            assert after[u][b] == replace(before[u][b], unfinished=config.unfinished)
+            assert after[u][b] == Pay({**before[u][b].parts, "unfinished": config.unfinished})
         else:
             assert after[u][b] == before[u][b]
 
