@@ -200,7 +200,7 @@ def debate(
     from maporl_core.assembly import assemble
     from maporl_core.judging.verifier.keeper import kept_verifier
     from maporl_core.runs import own_question
-    from maporl_core.runs.run_state import load_policy_state
+    from maporl_core.runs.run_state import load_newest_verifier, load_policy_state
 
     found = None if run is None else _run(run)
     if found is None and state != "base":
@@ -210,6 +210,8 @@ def debate(
     assembly = assemble(config, progress or Silent(), kept_verifier(folder, config))
     if folder is not None and state != "base":
         load_policy_state(folder, assembly.policies, state)
+    if folder is not None:
+        load_newest_verifier(folder, assembly.policies)
     return own_question.debate(
         assembly,
         own_question.question_of_ones_own(assembly, question, gold),

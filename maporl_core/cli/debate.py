@@ -88,7 +88,11 @@ def debate_command(
     root: RootOption = DEFAULT_ROOT,
     json: JsonOption = False,
 ) -> None:
-    """Watch the agents discuss one question: text as it is written, scores and rewards after."""
+    """Watch the agents discuss one question: text as it is written, scores and rewards after.
+
+    A verifier that the run fits anew scores with its newest fit, untrained and trained agents
+    alike; with --set verifier.refit_every=0 it is the one that the run began with.
+    """
     if base and both:
         raise ConfigError("--base and --both contradict each other; give one of them")
     if gold is not None and question is None:
@@ -102,13 +106,14 @@ def debate_command(
         bar.stage("loading libraries")
         from maporl_core.assembly import assemble
         from maporl_core.judging.verifier.keeper import kept_verifier
+        from maporl_core.runs.run_state import load_newest_verifier, load_policy_state
 
         assembly = assemble(config, bar, kept_verifier(found, config))
         step = 0
         if "trained" in states and found is not None:
-            from maporl_core.runs.run_state import load_policy_state
-
-            step = load_policy_state(found, assembly.policies, checkpoint)
+            load_policy_state(found, assembly.policies, checkpoint)
+        if found is not None:
+            step = load_newest_verifier(found, assembly.policies)
         bar.pause()
         problem = _problem(assembly, question, gold, number)
         debates = _hold(
@@ -127,7 +132,7 @@ def debate_command(
 
 
 def _scorer(config: RunConfig, step: int) -> str | None:
-    """Which weights of a verifier that is refitted gave the scores, of every side alike."""
+    """Which fit of a verifier that is refitted gave the scores; the same for all agents."""
     if not config.verifier.refit_every:
         return None
     return (

@@ -80,6 +80,9 @@ def eval_command(
     The same --questions, --split and --seed ask the same questions with the same random numbers,
     so that two evaluations differ by the agents alone. If the run holds a matching evaluation of
     the untrained agents, the gain is shown too.
+
+    A verifier that the run fits anew scores with its newest fit, untrained and trained agents
+    alike; with --set verifier.refit_every=0 it is the one that the run began with.
     """
     found, checkpoint = split_checkpoint(root, run)
     if greedy and temperature:

@@ -33,7 +33,7 @@ from maporl_core.cli import (
     verifier,
 )
 from maporl_core.cli.shared import examples, show_help
-from maporl_core.cli.views.terminal import say, say_error
+from maporl_core.cli.views.terminal import replace_unencodable, say, say_error
 from maporl_core.errors import Interrupted, MaporlError
 from maporl_core.kit.plain_text import one_line
 
@@ -89,6 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Read by OpenMP when torch is loaded: threads that wait by spinning stall each other as soon
     # as anything else runs on the machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    replace_unencodable()
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in _global_words(words)
     try:

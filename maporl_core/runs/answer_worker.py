@@ -27,7 +27,7 @@ from maporl_core.errors import ConfigError, MaporlError
 from maporl_core.judging.verifier.keeper import kept_verifier
 from maporl_core.kit.progress import Progress, Silent
 from maporl_core.runs.own_question import debate, question_of_ones_own
-from maporl_core.runs.run_state import load_policy_state
+from maporl_core.runs.run_state import load_newest_verifier, load_policy_state
 from maporl_core.store.paths import RunDir
 from maporl_core.types import Message, Pay, Problem
 
@@ -124,6 +124,7 @@ class Worker:
                 self._assemblies[side.run.path] = assemble(
                     config, self._progress, kept_verifier(side.run, config)
                 )
+                load_newest_verifier(side.run, self._assemblies[side.run.path].policies)
         for side in self._sides:
             self._ready(side)  # a missing checkpoint is said before the first question
         self._emit(
@@ -200,6 +201,7 @@ class Worker:
         assembly = self._assemblies[side.run.path]
         if side.policy_state != "base" and self._loaded.get(side.run.path) != side.policy_state:
             load_policy_state(side.run, assembly.policies, side.policy_state)
+            load_newest_verifier(side.run, assembly.policies)
             self._loaded[side.run.path] = side.policy_state
         return assembly
 

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from tempfile import TemporaryFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maporl_core.assembly import Assembly, assemble
 from maporl_core.config.schema import RunConfig
+from maporl_core.errors import StoreError
 from maporl_core.judging.metrics import agreement_T, correctness_QTA, transitions, votes_QT
 from maporl_core.judging.pairing import bootstrap_T, pair
 from maporl_core.judging.verifier.keeper import kept_verifier
 from maporl_core.kit.offline import offline
+from maporl_core.kit.plain_text import one_line
 from maporl_core.kit.progress import Progress
 from maporl_core.rollout.discussion import Listeners
-from maporl_core.runs.run_state import load_policy_state
+from maporl_core.runs.run_state import load_newest_verifier, load_policy_state
 from maporl_core.runs.step_metrics import out_of_context
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader
@@ -123,10 +126,14 @@ def evaluate_run(
 ) -> EvalSummary:
     """Evaluate a run's agents and store it beside the run's own evaluations.
 
-    ``config`` is the run's own, changed where the caller wants another task or setting.
+    ``config`` is the run's own, changed where the caller wants another task or setting.  A
+    verifier that the run fits anew scores with its newest fit, whichever agents are asked.
+    Raises StoreError at once where the run's folder cannot be written.
     """
+    _check_writable(run)
     assembly = assemble(config, progress, kept_verifier(run, config))
     step = load_policy_state(run, assembly.policies, policy_state)
+    load_newest_verifier(run, assembly.policies)
     asked = held_out(assembly, questions, split)
     problems, _ = assembly.fitting(asked, range(len(asked)))
     if len(problems) < len(asked):
@@ -147,6 +154,20 @@ def evaluate_run(
         store.set_decode(assembly.decode)
         store.write_evaluation(step, summary, [Paid(d) for d in discussions], origin="command")
     return summary
+
+
+def _check_writable(run: RunDir) -> None:
+    """Raises StoreError, before any work, where the run cannot keep an evaluation."""
+    try:
+        with TemporaryFile(dir=run.path), run.database.open("r+b"):
+            return
+    except FileNotFoundError:
+        return  # no store: whoever reads it says so
+    except OSError as error:
+        raise StoreError(
+            f"cannot write to {one_line(run.path)} ({error.strerror or error}), and an evaluation "
+            "is kept in its run: make the folder writable, or copy it (cp -r) and evaluate the copy"
+        ) from error
 
 
 def held_out(assembly: Assembly, questions: int, split: str | None = None) -> list[Problem]:

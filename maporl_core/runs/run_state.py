@@ -130,3 +130,17 @@ def load_policy_state(run: RunDir, policies: Policies, policy_state: str) -> int
         found = checkpoint_at(run, steps[policy_state])
     load_policies(found.path, policies)
     return found.step
+
+
+def load_newest_verifier(run: RunDir, policies: Policies) -> int:
+    """Put the run's newest fit of its verifier in place, whoever's agents are asked.
+
+    So untrained agents, a checkpoint's and the trained ones are judged alike.  Returns after which
+    step it was saved; 0 for the verifier that the run began with, which is there already.
+    """
+    guest = policies.guest
+    found = newest_adapters(run) if guest is not None and guest.saved else None
+    if guest is None or found is None:
+        return 0
+    load_adapter(policies.saved()[guest.name], found.path / POLICIES / guest.name)
+    return found.step

@@ -105,7 +105,7 @@ def test_an_agents_policy_of_that_name_keeps_it(refitted: RunDir, tmp_path: Path
     ("whose", "said"),
     [
         (["--both"], "scored by the run's verifier as of step 3"),
-        (["--base"], "scored by the verifier that the run began with"),
+        (["--base"], "scored by the run's verifier as of step 3"),
         (["--both", "--set", "verifier.refit_every=0"], None),
     ],
 )

@@ -7,6 +7,7 @@ Text is never read as markup (``[/red]`` stays as written) and loses its control
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import math
 import sys
@@ -38,6 +39,13 @@ def _console(file: TextIO) -> Console:
     return Console(
         file=file, markup=False, emoji=False, highlight=False, force_terminal=is_live(file)
     )
+
+
+def replace_unencodable() -> None:
+    """Let stdout and stderr write "?" for what their encoding lacks, instead of giving up."""
+    for file in (sys.stdout, sys.stderr):
+        if isinstance(file, io.TextIOWrapper):
+            file.reconfigure(errors="replace")
 
 
 def is_live(file: TextIO) -> bool:
