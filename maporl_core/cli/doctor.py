@@ -83,6 +83,8 @@ def _verifier(config: RunConfig | None) -> tuple[Seat | None, list[Finding]]:
 
 def _print(console: Console, report: Report) -> None:
     facts = Table.grid(padding=(0, 2))
+    facts.add_column()
+    facts.add_column(overflow="fold")
     for name, value in report.system.items():
         facts.add_row(plain(name, "bold"), plain(value))
     for name, version in report.versions.items():

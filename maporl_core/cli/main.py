@@ -11,11 +11,13 @@ from __future__ import annotations
 import errno
 import os
 import shlex
+import shutil
 import sys
 import traceback
 from collections.abc import Sequence
 
 import typer
+from typer import rich_utils
 
 from maporl_core import __version__
 from maporl_core.cli import (
@@ -36,6 +38,8 @@ from maporl_core.cli.shared import examples, show_help
 from maporl_core.cli.views.terminal import replace_unencodable, say, say_error
 from maporl_core.errors import Interrupted, MaporlError
 from maporl_core.kit.plain_text import one_line
+
+HELP_COLUMNS = 80
 
 app = typer.Typer(
     name="maporl",
@@ -90,6 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # as anything else runs on the machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     replace_unencodable()
+    _give_help_room()
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in _global_words(words)
     try:
@@ -114,6 +119,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         line, code = _explain(error, words)
         say_error(line)
         return code
+
+
+def _give_help_room() -> None:
+    """Lay out help for 80 columns at least; on fewer its tables would cut words."""
+    columns = shutil.get_terminal_size().columns
+    rich_utils.MAX_WIDTH = HELP_COLUMNS if columns < HELP_COLUMNS else None
 
 
 def _global_words(words: Sequence[str]) -> list[str]:

@@ -13,7 +13,6 @@ from typing import Annotated
 
 import typer
 from rich import box
-from rich.table import Table
 
 from maporl_core.cli.shared import (
     DEFAULT_ROOT,
@@ -24,6 +23,7 @@ from maporl_core.cli.shared import (
     examples,
     show_help,
 )
+from maporl_core.cli.views.fitting_table import FittingTable
 from maporl_core.cli.views.lines import StageBar
 from maporl_core.cli.views.run_overview import EXAMPLES, STATE_STYLES, show_command, steps_text
 from maporl_core.cli.views.terminal import (
@@ -79,7 +79,7 @@ def list_command(root: RootOption = DEFAULT_ROOT, json: JsonOption = False) -> N
     if not found:
         say(f"no runs in {root}; start one with: maporl run")
         return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = FittingTable(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("run", "state", "task"):
         table.add_column(column, overflow="fold")
     for column in ("step", "accuracy", "reward", "last step"):

@@ -106,7 +106,7 @@ def data_command(
     samples: Annotated[
         int | None,
         typer.Option(
-            "--samples", min=2, help="Answers per question; default: verifier.fit.samples."
+            "--samples", min=2, help="Answers per question; default: samples of verifier.fit."
         ),
     ] = None,
     split: Annotated[
@@ -121,7 +121,7 @@ def data_command(
         typer.Option(
             "--per-question",
             min=1,
-            help="At most so many right, and wrong, ones; default: verifier.fit.per_question.",
+            help="At most so many right, and wrong, ones; default: per_question of verifier.fit.",
         ),
     ] = None,
     balance: Annotated[

@@ -25,7 +25,13 @@ WITHOUT_RUN = (
     "doctor",
     f"verifier show {asset_path().parent / 'verifier'}",
 )
-OF_A_RUN = ("runs show small", "runs list", "compare small", "eval small -n 2", "debate --run small")
+OF_A_RUN = (
+    "runs show small",
+    "runs list",
+    "compare small",
+    "eval small -n 2",
+    "debate --run small",
+)
 
 
 @pytest.fixture(scope="module")

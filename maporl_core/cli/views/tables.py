@@ -1,7 +1,7 @@
 """Evaluations as tables: accuracy per turn with intervals, before and after side by side.
 
-In: EvalSummary and PairedGain.  Out: Rich renderables that fit 80 columns.  Neighbours: ``live``
-and ``lines`` end a run with them, ``evaluate`` and ``runs`` print them.
+In: EvalSummary and PairedGain.  Out: Rich renderables that fit 80 columns and lose nothing on
+fewer.  Neighbours: ``live`` and ``lines`` end a run with them; ``evaluate``, ``runs`` print them.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 
+from maporl_core.cli.views.fitting_table import FittingTable
 from maporl_core.cli.views.terminal import NO_NUMBER, duration, percent, plain
 from maporl_core.types import EvalSummary, Interval, PairedGain
 
@@ -44,10 +44,12 @@ def conditions(summary: EvalSummary) -> str:
     )
 
 
-def simple_table(*columns: str) -> Table:
+def simple_table(*columns: str) -> FittingTable:
     """Words on the left, numbers on the right, no lines."""
     # No box: before, after and gain of three intervals each need every column of 80.
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold underline")
+    table = FittingTable(
+        box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold underline"
+    )
     for position, column in enumerate(columns):
         table.add_column(column, justify="left" if position == 0 else "right", no_wrap=True)
     return table

@@ -12,9 +12,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from maporl_core.cli.shared import JsonOption, examples
+from maporl_core.cli.views.fitting_table import FittingTable
 from maporl_core.cli.views.lines import StageBar
 from maporl_core.cli.views.reliability import print_reliability
 from maporl_core.cli.views.terminal import err_console, number, out_console, plain, print_json
@@ -40,7 +40,8 @@ def show_command(
     Reads the card; no model is loaded.
     """
     with StageBar(err_console()) as bar:
-        bar.stage("loading libraries")
+        if not json:  # stdout and stderr of --json are for machines
+            bar.stage("loading libraries")
         from maporl_core.judging.verifier.figures import results_of
         from maporl_core.judging.verifier.pages import refit_words
         from maporl_core.judging.verifier.placing import named_folder
@@ -77,7 +78,7 @@ def print_results(console: Console, results: Mapping[str, Any]) -> None:
     console.print()
     print_reliability(console, bins, "the test questions")
     console.print()
-    rows = [(f"{b.low:.1f} - {b.high:.1f}", b.count, b.mean_score, b.share_right) for b in bins]
+    rows = [(f"{b.low:.1f}-{b.high:.1f}", b.count, b.mean_score, b.share_right) for b in bins]
     console.print(_table(("score", "answers", "mean score", "share right"), rows))
     groups = [
         (name, group["answers"], group["auroc"], group["auroc_within_questions"], group["accuracy"])
@@ -88,8 +89,8 @@ def print_results(console: Console, results: Mapping[str, Any]) -> None:
     console.print(_table(head, groups))
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
+def _table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> FittingTable:
+    table = FittingTable(box=None, pad_edge=False, header_style="bold")
     for place, name in enumerate(head):
         table.add_column(name, justify="right" if place else "left", no_wrap=bool(place))
     for row in rows:
