@@ -89,7 +89,7 @@ def _problem(row: Row, split: str) -> Problem:
     _, mark, answer = solution.rpartition("####")
     if not mark:
         raise BadRow("no ####", "'answer' has no final answer after '####'")
-    value = numerals.number(answer)
+    value = numerals.number(answer) if any(map(str.isdecimal, answer)) else None
     if value is None:
         raise BadRow("no number", f"'answer' ends in {answer.strip()[:40]!r}, which is no number")
     return Problem(

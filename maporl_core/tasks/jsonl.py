@@ -21,8 +21,9 @@ from typing import Any
 from maporl_core.config.schema import TaskConfig
 from maporl_core.errors import ConfigError
 from maporl_core.tasks.answers import maths, numerals
-from maporl_core.tasks.answers.choices import MAX_OPTIONS, exact_text, option_letter
+from maporl_core.tasks.answers.choices import MAX_OPTIONS, option_letter
 from maporl_core.tasks.answers.grading import MATHS, NUMBER, TEXT, Grading, choice_grading
+from maporl_core.tasks.answers.texts import exact_text
 from maporl_core.tasks.data.rows import BadRow, Row, Tally, json_type, missing_key, text_of
 from maporl_core.tasks.data.stored import StoredTask, limited, numbered
 from maporl_core.tasks.gsm8k import as_two, problems_of, split_rows

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maporl_core.tasks.answers.choices import exact_text, extract_choice, extract_text, same_choice
+from maporl_core.tasks.answers.choices import extract_choice, same_choice
 from maporl_core.tasks.answers.grading import LABEL, TEXT, choice_grading
 from maporl_core.tasks.answers.labels import LABELS, extract_label
+from maporl_core.tasks.answers.texts import exact_text, extract_text
 from maporl_core.types import Problem
 
 E, N, C = LABELS

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maporl_core.config.schema import TaskConfig
-from maporl_core.tasks.answers import choices, labels, maths, numerals
+from maporl_core.tasks.answers import choices, labels, maths, numerals, texts
 from maporl_core.tasks.answers.grading import LABEL, NUMBER, TEXT, choice_grading
 from maporl_core.tasks.pocket import PocketTask
 from maporl_core.tasks.registry import make_task
@@ -21,7 +21,7 @@ OPTIONS = ("Paris", "Rome", "3")
 EXTRACTORS: dict[str, Callable[[str], str | None]] = {
     "number": numerals.extract_number,
     "maths": maths.extract_maths,
-    "text": choices.extract_text,
+    "text": texts.extract_text,
     "choice": choices.extract_choice,
     "choice of known options": lambda text: choices.extract_choice(text, OPTIONS),
     "label": labels.extract_label,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import factorial
 
-MAX_BITS = 2048  # of a numerator or denominator: about 600 digits
-MAX_DIGITS = 1000  # of one number as written
+MAX_BITS = 13_500  # of a numerator or denominator: a little over 4,000 digits
+MAX_DIGITS = 4000  # of one number as written
 MAX_EXPONENT = 1000  # of "1e…" as written
 _MAX_TOKENS = 400
 _MAX_DEPTH = 30

@@ -1,8 +1,8 @@
 """Ways of grading: how an answer is read from a message and compared with the gold one.
 
 In: texts.  Out: ``Grading`` records, one per name.  Neighbours: ``numerals``, ``maths``,
-``choices`` and ``labels`` do the work; ``stored`` holds one grading per task.  No function of a
-grading raises because of what a message holds, and each takes bounded time.
+``choices``, ``texts`` and ``labels`` do the work; ``stored`` holds one grading per task.  No
+function of a grading raises because of what a message holds, and each takes bounded time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from maporl_core.tasks.answers import choices, labels, maths, numerals
+from maporl_core.tasks.answers import choices, labels, maths, numerals, texts
 from maporl_core.types import Problem
 
 
@@ -66,8 +66,8 @@ MATHS = Grading(
     ),
 )
 TEXT = Grading(
-    extract=choices.extract_text,
-    right=lambda answer, gold, _meta: choices.same_text(answer, gold),
+    extract=texts.extract_text,
+    right=lambda answer, gold, _meta: texts.same_text(answer, gold),
     instruction=(
         "Reason briefly, then finish with the final answer alone in \\boxed{}, "
         "for example \\boxed{Paris}."

@@ -6,7 +6,7 @@ where to look, ``arithmetic`` evaluates, ``maths`` falls back on this for plain 
 
 Read as numbers: signs, thousands separators (1,234 · 1{,}234 · 1 234 with a fixed space, those of
 ``separators``), currency and unit words, a/b and mixed numbers, scientific and power notation,
-"million" and the like.
+"million" and the like; those in words and with short scales through ``number_words``.
 A percent sign counts as a unit: "50%" is 50.  Bounds: ``arithmetic.MAX_DIGITS``, ``MAX_BITS``.
 """
 
@@ -14,49 +14,24 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import islice, pairwise
 
-from maporl_core.tasks.answers import spans
-from maporl_core.tasks.answers.arithmetic import (
-    NotArithmetic,
-    TooLarge,
-    bounded,
-    evaluate,
-    power,
-    read_number,
-)
+from maporl_core.tasks.answers import number_words, spans
+from maporl_core.tasks.answers.arithmetic import NotArithmetic, TooLarge, evaluate
+from maporl_core.tasks.answers.literals import LITERAL, literal_at, literals, ungrouped
 from maporl_core.tasks.answers.plain import plain_latex
 from maporl_core.tasks.answers.separators import no_dashes, unspaced, usual
 
+_LAST_WORDS = 600  # characters that are searched for a number in words
 _LAST_FEW = 64  # numbers at the end of a text that are looked at
 _MAX_PLACES = 60  # decimals of a canonical spelling
-_MAX_ANSWER = 2_000  # characters of an explicit answer; a longer one is no number
+_MAX_ANSWER = 9_000  # characters of an explicit answer; a longer one is no number
 
-# Nothing here repeats a group possessively: Python before 3.11.5 reads "(...)*+" wrongly.
-_SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
-_GROUPED = r"\d{1,3}(?:,\d{3}){1,40}(?!\d|,\d)"
-_INDIAN = r"\d{1,2}(?:,\d{2}(?!\d)){1,20},\d{3}(?!\d|,\d)"
-# One number in running text.  What is glued to a word (H2O, x_1), a power or a slash, and parts
-# of dates, versions and lists (5/12/2023, 1.2.3, "12,5"), is none.  The sign is looked for apart.
-_LITERAL = re.compile(
-    r"(?<![^\W_])(?<!\w_)(?<![.^/])(?<!\d,)"
-    rf"(?P<body>(?>(?:{_GROUPED}|{_INDIAN}|\d++)(?:\.\d++)?|\.\d++))"
-    r"(?:(?P<exp>e[-+]?\d{1,9})(?!\w)"
-    r"|(?:\s?[*x]\s?(?P<ten>10))?\s?(?:\^|\*\*)\s?\(?(?P<power>[-+]?\d{1,9}+)\)?"
-    r"|\s(?P<over>\d{1,9}+)/(?P<under>\d{1,9}+)(?!\d|/|\.\d)"
-    r"|/(?P<divisor>\d++(?:\.\d++)?)(?!\d|/|\.\d))?"
-    r"(?![.,/]\d)"
-    r"(?:\s?(?P<scale>hundred|thousand|million|billion|trillion)s?\b)?",
-    re.IGNORECASE,
-)
 _GLUED = re.compile(r"(?<![\w.,])\d[\d.]*,\d")
 # What stands between two numbers to choose from, after "between" also "and".
 _RANGE = re.compile(r"\s*(?:[^\W\d_]{1,30}\s+)?(?P<word>to|or|and)\s*[$€£¥₹]?\s*", re.IGNORECASE)
-_MINUS = re.compile(r"(?:(?P<left>\S)(?P<space>\s*))?-(?P<gap>\s*)[$€£¥₹]?\s?$")
 _CURRENCY_CODE = re.compile(r"\b(?:USD|EUR|GBP|INR|Rs\.?|RM)\s?(?=[-\d])")
 _MINUS_WORD = re.compile(r"(?<![\d)%]\s)\b(?:minus|negative)\s+(?=[$€£¥₹]?\.?\d)", re.IGNORECASE)
 # What may stand between two numbers of one worked line: units, then an operator or "=".
@@ -72,15 +47,8 @@ _AFTER = re.compile(r"\s*(?![xyznabei]\b)(?:[^\d+*/^\\=<>|{}!-]|[/-](?=\s?[A-Za-
 # "#### Step 2" and "#### 3. Compute the rest" are headings, not answers.
 _HEADING = re.compile(r"\d{1,3}[.):]\s+\S|[A-Za-z][^=]*$")
 _SEVERAL = re.compile(r"=[^=]*[,;]\s*[A-Za-z\\]\w*\s*=")  # "a = 1, b = 2"
+_ALONE = re.compile(r"\s*[-+−]?[$€£¥₹]?\d{1,3}(?: \d{3})+(?:\.\d+)?\.?\s*")  # "1 000"
 _WRAPPING = " \t\r\n*_`\"'“”‘’$"
-
-
-@dataclass(frozen=True, slots=True)
-class _Literal:
-    start: int
-    end: int
-    value: Fraction | None  # None: a number, but out of bounds
-    signed: bool
 
 
 def extract_number(text: str) -> str | None:
@@ -90,8 +58,11 @@ def extract_number(text: str) -> str | None:
     read by its boxes alone: an empty, unclosed or unreadable one gives no answer.
     """
     seen = spans.visible(text)
-    if seen is None:
-        return None
+    return None if seen is None else number_in(number_words.unshortened(seen))
+
+
+def number_in(seen: str) -> str | None:
+    """The number of a message without its thinking; here "5k" is a product, as in formulas."""
     box = spans.last_box(seen)
     if box.written:
         value = number(box.content) if box.content is not None else None
@@ -112,13 +83,29 @@ def _explicit_number(text: str) -> Fraction | None:
             return value
         if _is_several(line):
             return None
-    return _last_number(_clean(text))
+    cleaned = _clean(text)
+    if _ALONE.fullmatch(text):
+        return number(text)
+    if not any(map(str.isdecimal, cleaned)):
+        return _last_word(text)
+    return _last_number(cleaned)
+
+
+def _last_word(text: str) -> Fraction | None:
+    """The number of a message without any digit: "Eighteen.", "So she has eighteen eggs."."""
+    sentences = [part for part in re.split(r"[.!?\n]+", text[-_LAST_WORDS:]) if part.strip()]
+    if not sentences:
+        return None
+    if len(sentences) == 1 and (value := number(sentences[0])) is not None:
+        return value
+    word = number_words.only_word(sentences[-1])
+    return None if word is None else Fraction(word)
 
 
 def _last_number(cleaned: str) -> Fraction | None:
     """The last number of a text; only the last few are worked out, however many there are."""
-    for found in reversed(deque(_LITERAL.finditer(cleaned), maxlen=_LAST_FEW)):
-        if (literal := _literal(cleaned, found)) is not None:
+    for found in reversed(deque(LITERAL.finditer(cleaned), maxlen=_LAST_FEW)):
+        if (literal := literal_at(cleaned, found)) is not None:
             return literal.value
     return None
 
@@ -128,16 +115,17 @@ def stated_number(line: str) -> Fraction | None:
 
     "18 because 2 * 9 = 18" is 18; "16 - 7 = 9 eggs" is 9.
     """
+    line = number_words.in_digits(line)
     cleaned = _clean(line)
-    literals = list(_literals(cleaned))
-    if not literals or _is_several(line):
+    found = list(literals(cleaned))
+    if not found or _is_several(line):
         return None
-    opening = cleaned[: literals[0].start].strip()
+    opening = cleaned[: found[0].start].strip()
     if opening.endswith(("(", "[")) or opening.startswith("\\"):
         return number(spans.first_sentence(line))
-    value, sums = literals[0].value, False
-    first = literals[0]
-    for left, right in pairwise(literals):
+    value, sums = found[0].value, False
+    first = found[0]
+    for left, right in pairwise(found):
         link = _LINK.fullmatch(cleaned, left.end, right.start)
         if link is None and not (right.signed and cleaned[left.end : right.start].strip() == "-"):
             break
@@ -146,7 +134,7 @@ def stated_number(line: str) -> Fraction | None:
         else:
             sums = True
             value = _value_of(cleaned[first.start : right.end])
-    return value if not sums or value is not None else literals[0].value
+    return value if not sums or value is not None else found[0].value
 
 
 def _is_several(line: str) -> bool:
@@ -155,7 +143,7 @@ def _is_several(line: str) -> bool:
     "5 or 6", "3 to 5", "3–5", "between 3 and 5", "12,5", but not "3 and 5".
     """
     cleaned = _clean(line)
-    first, second = [*islice(_literals(cleaned), 2), None, None][:2]
+    first, second = [*islice(literals(cleaned), 2), None, None][:2]
     glued = _GLUED.search(cleaned)
     if glued is not None and (first is None or glued.start() < first.start):
         return True
@@ -202,7 +190,7 @@ def same_number(answer: str, gold: str) -> bool:
 
 def gold_number(gold: str) -> Fraction | None:
     """The value of a gold answer, also with GSM8K's "#### " before it; None if it is none."""
-    return number(gold.rpartition("####")[2])
+    return number(number_words.unshortened(gold.rpartition("####")[2]))
 
 
 def canonical(value: Fraction) -> str:
@@ -229,89 +217,31 @@ def _clean(text: str) -> str:
 
 def _read(answer: str) -> Fraction | None:
     """The value of an explicit answer, or None; raises TooLarge."""
-    cleaned = unspaced(_clean(answer).strip(_WRAPPING))
+    cleaned = _clean(answer)
+    if not any(map(str.isdecimal, cleaned)):
+        cleaned = _clean(number_words.in_digits(cleaned))
+    cleaned = unspaced(cleaned.strip(_WRAPPING))
     if _SEVERAL.search(cleaned):
         return None
     cleaned = cleaned.rpartition("=")[2].strip(_WRAPPING).removesuffix(".").strip(_WRAPPING)
     expression = cleaned.removesuffix("%").replace("{", "(").replace("}", ")")
     try:
-        return evaluate(_ungrouped(expression))
+        return evaluate(ungrouped(expression))
     except TooLarge:
         raise
     except NotArithmetic:
         pass
-    literals = list(_literals(cleaned))
-    if len(literals) != 1:
+    found = list(literals(cleaned))
+    if len(found) != 1:
         return None
-    (only,) = literals
+    (only,) = found
     if not _BEFORE.fullmatch(cleaned, 0, only.start) or not _AFTER.fullmatch(cleaned, only.end):
         return None
     return only.value
 
 
-def _ungrouped(text: str) -> str:
-    """Thousands separators and currency signs taken out; a stray comma stays and spoils it."""
-    text = re.sub(r"[$€£¥₹]\s?(?=[-.\d])", "", text)
-    if "," not in text:
-        return text
-    return re.sub(
-        rf"(?<![\d.,])(?:{_GROUPED}|{_INDIAN})", lambda found: found[0].replace(",", ""), text
-    )
-
-
 def _value_of(text: str) -> Fraction | None:
     try:
-        return evaluate(_ungrouped(re.sub(r"[A-Za-z%]{2,}", " ", text)))
+        return evaluate(ungrouped(re.sub(r"[A-Za-z%]{2,}", " ", text)))
     except NotArithmetic:
         return None
-
-
-def _literals(cleaned: str) -> Iterator[_Literal]:
-    for found in _LITERAL.finditer(cleaned):
-        if (literal := _literal(cleaned, found)) is not None:
-            yield literal
-
-
-def _literal(cleaned: str, found: re.Match[str]) -> _Literal | None:
-    """The number found there; None for one that is none, such as 5/0."""
-    minus = _is_minus(cleaned, found.start())
-    try:
-        value = _literal_value(found)
-    except TooLarge:
-        return _Literal(found.start(), found.end(), None, minus)
-    except NotArithmetic:
-        return None
-    return _Literal(found.start(), found.end(), -value if minus else value, minus)
-
-
-def _literal_value(found: re.Match[str]) -> Fraction:
-    value = read_number(found["body"].replace(",", "") + (found["exp"] or ""))
-    if found["power"]:
-        exponent = Fraction(int(found["power"]))
-        value = value * power(Fraction(10), exponent) if found["ten"] else power(value, exponent)
-    elif found["over"]:
-        if int(found["under"]) == 0:
-            raise NotArithmetic("division by zero")
-        value += Fraction(int(found["over"]), int(found["under"]))
-    elif found["divisor"]:
-        divisor = read_number(found["divisor"])
-        if divisor == 0:
-            raise NotArithmetic("division by zero")
-        value /= divisor
-    if found["scale"]:
-        value *= 10 ** _SCALES[found["scale"].lower()]
-    return bounded(value)
-
-
-def _is_minus(text: str, start: int) -> bool:
-    """Whether the number that starts there has a minus sign: "-3", "-$5", "$-5", "= - 3".
-
-    No sign is the hyphen of "5-3" or "total-5", or the dash of a list ("- 3 eggs").
-    """
-    found = _MINUS.search(text, max(0, start - 12), start)
-    if found is None:
-        return False
-    left, space = found["left"] or "", found["space"] or ""
-    if not found["gap"]:
-        return bool(space) or not (left.isalnum() or left in tuple(")]}%.-_"))
-    return left in ("=", "(", ":") and "\n" not in space

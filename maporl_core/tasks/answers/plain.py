@@ -62,10 +62,17 @@ _STYLED = re.compile(
     r"\\(?:text(?:bf|it|rm|sf|tt|normal)?|math(?:rm|bf|it|sf|tt)|mbox|hbox|operatorname|emph)\*?"
     r"\s*\{([^{}]{0,200})\}"
 )
+# Spacings that LaTeX writers put between groups of thousands: 1{,}234, 1,\!234, 1\,234.  A comma
+# with a space that is no \! separates a list, as in "1,\,234".
+THOUSANDS = re.compile(
+    r"(?<=\d)(?:[ ]?\{[ ]?(?:\\!)?,[ ]?(?:\\!)?[ ]?\}(?:\\!)?|(?:\\!)?[ ]?,[ ]?\\!|\\!,|\\[,!;: ]"
+    r"|\{\\[,!;: ]\}|\{\\?[ ]\}|\\(?:thinspace|nobreakspace)(?:\{\})?"
+    r"|\\(?:text|mathord|mathpunct)\{,\}|~|\u00a0)"
+    r"[ ]?(?=\d{3}(?!\d))"
+)
 _REPLACED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), new)
     for pattern, new in (
-        (r"(?<=\d)(?:\{,\}|,\\!|\\[,!;: ]|\u00a0)(?=\d{3}(?!\d))", ","),  # thousands
         (r"\\(?:left|right|displaystyle|big|Big|bigl|bigr|limits|nolimits)(?![A-Za-z])", ""),
         (r"\\[()\[\]]|\$\$|\\!", ""),
         (r"\\(?:cdot|times|ast)(?![A-Za-z])", "*"),
@@ -93,6 +100,7 @@ def plain_latex(text: str) -> str:
     """``plain`` text, with the LaTeX of numbers, units and operators turned plain as well."""
     text = plain(text)
     if "\\" in text or "{" in text or "~" in text or "\u00a0" in text:
+        text = THOUSANDS.sub(",", text)
         text = _SIMPLE_FRACTION.sub(_as_ratio, text)
         for _ in range(6):
             text, styled = _STYLED.subn(r" \1 ", text)

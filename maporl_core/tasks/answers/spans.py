@@ -41,13 +41,51 @@ _BLANK = re.compile(
     r"\\(?:text|textbf|textit|mathrm|mathbf|mbox|boxed|fbox|displaystyle|quad|qquad)(?![A-Za-z])"
     r"|\\[,;:!> ]|[\s{}$~_?.…]"
 )
-_HASHES = re.compile(r"(?<!#)####(?!#)[ \t]*([^\n#]{0,300})")
+_BOX_OPENS = re.compile(
+    r"(?:\\+(?:boxed|fbox|framebox|bbox)|\x08oxed|(?<![A-Za-z\\])boxed)\s{0,4}\{?$"
+)
+_GAP = 80  # characters between two boxes that may stand side by side
+_SPACING = re.compile(
+    r"\\(?:quad|qquad|text|textrm|mbox|mathrm)(?![A-Za-z])|\\[,;:! ()\[\]]|[\s{}$~*.;\\]"
+    r"|(?=,)|(?<=,)"
+)
+_HASHES = re.compile(r"(?<!#)####(?!#)[ \t]*([^\n#]{0,9000})")
 _STATED = re.compile(
     r"\banswers?\b(?P<gap>[^\n.:=!?;]{0,80}?)"
     r"(?:(?:'s|\bis|\bare|\bwas|\bbe|\bequals?|\bbecomes)\b(?!\s*[:=])|\s*[:=]|\s-(?=\s)|\s[–—→])"
     r"(?P<rest>(?!\s*(?:not\b|n['’]t\b|wrong\b|incorrect\b|right\b|correct\b)))",
     re.IGNORECASE,
 )
+_STOP = re.compile(r"[.!?](?=[\s\"'”’)*_]|$)|[;\n]")
+_TITLES = frozenset(
+    [
+        "mr",
+        "mrs",
+        "ms",
+        "mx",
+        "dr",
+        "prof",
+        "st",
+        "rev",
+        "capt",
+        "sgt",
+        "messrs",
+        "mme",
+        "vs",
+        "approx",
+    ]
+)
+# A stop that may only shorten: initials, "U.S.", "e.g.", "Inc."; it ends where a sentence begins.
+_MAY_SHORTEN = re.compile(
+    r"(?:[A-Za-z]\.)+[A-Za-z]|[A-Z]|(?:etc|al|Inc|Ltd|Co|Corp|Jr|Sr|Mt|Ft|Gen|Gov|Sen|Lt|Col)"
+)
+_BEGINS = re.compile(
+    r"\s*(?:$|\n)|\s+(?:(?:The|This|That|These|It|He|She|They|We|I|You|So|Since|Because|As|In|An?|My"
+    r"|But|And|Not|Note|There|Therefore|Thus|Hence|If|For|To|Here|Also|Please|Let|When|What|Why|Or)"
+    r"\b|[^\sA-Za-z])"
+)
+_LAST_WORD = re.compile(r"[^\s(\[{\"'“‘*_$]*$")
+_DIGITS = re.compile(r"[\d.,/]{0,9000}")
 _MARKUP = " \t*_`>\"'“”‘’"
 
 
@@ -89,8 +127,39 @@ class Box:
 
 def last_box(text: str) -> Box:
     r"""The last non-empty outermost ``\boxed{…}``; a box that is never closed holds nothing."""
+    return boxes(text, (), "")
+
+
+def boxes(text: str, joined_by: tuple[str, ...], written_as: str) -> Box:
+    """As ``last_box``, but boxes side by side, with nothing but spacing and the words or signs of
+    ``joined_by`` between them, are one list: their contents with ``written_as`` between."""
     if "box" not in text and "\x08oxed" not in text:
         return Box(False, None)
+    written, found = _outermost(text)
+    filled = [(start, end) for start, end in found if _BLANK.sub("", text[start:end])]
+    if not filled:
+        return Box(written, None)
+    listed = [filled[-1]]
+    for start, end in reversed(filled[-_LAST_FEW:-1] if joined_by else []):
+        if not _are_beside(text[end : listed[0][0]], joined_by):
+            break
+        listed.insert(0, (start, end))
+    contents = [_INNER_BOX.sub("", text[start:end]).strip() for start, end in listed]
+    return Box(True, written_as.join(dict.fromkeys(contents)))
+
+
+def _are_beside(gap: str, joined_by: tuple[str, ...]) -> bool:
+    """Whether what stands between the contents of two boxes only joins them."""
+    opening = _BOX_OPENS.search(gap)
+    between = gap[: opening.start()] if opening else gap
+    if len(between) > _GAP or "\n\n" in between.replace(" ", ""):
+        return False
+    words = _SPACING.sub(" ", between.replace("}", "", 1)).split()
+    return all(word in joined_by for word in words) and (bool(words) or "\n" not in between)
+
+
+def _outermost(text: str) -> tuple[bool, list[tuple[int, int]]]:
+    """Whether any box is written, and where the contents of the outermost closed ones stand."""
     open_at: list[tuple[int, bool]] = []  # (start of the content, is a box) of what is open
     found: list[tuple[int, int]] = []  # outermost closed contents so far, by start
     written = False
@@ -109,11 +178,7 @@ def last_box(text: str) -> Box:
                 while found and found[-1][0] >= start:
                     found.pop()  # it lies inside this one
                 found.append((start, token.start()))
-    for start, end in reversed(found):
-        content = text[start:end]
-        if _BLANK.sub("", content):
-            return Box(True, _INNER_BOX.sub("", content).strip())
-    return Box(written, None)
+    return written, found
 
 
 def tagged(text: str) -> str | None:
@@ -150,7 +215,10 @@ def statements(text: str) -> Iterator[str]:
     left out.
     """
     for mark in reversed(deque(_STATED.finditer(text), maxlen=_LAST_FEW)):
-        rest = text[mark.end() : mark.end() + _LINE]
+        end = mark.end() + _LINE
+        if text[end - 1 : end].isdigit():  # never in the middle of a number
+            end = _DIGITS.match(text, end).end()  # type: ignore[union-attr]
+        rest = text[mark.end() : end]
         for line in rest.split("\n"):
             if stripped := line.strip(_MARKUP + "\r"):
                 yield stripped
@@ -169,7 +237,18 @@ def explicit(text: str) -> Iterator[str]:
 def first_sentence(text: str) -> str:
     """``text`` up to the end of its first sentence, without the full stop.
 
-    A stop between digits, as in 3.14, ends no sentence.
+    A stop between digits, as in 3.14, ends no sentence, nor does that of "Mr." or an initial.
     """
-    cut = re.search(r"[.!?](?=\s|$)|[;\n]", text)
-    return (text[: cut.start()] if cut else text).strip(_MARKUP)
+    for stop in _STOP.finditer(text):
+        if stop[0] != "." or _ends_sentence(text, stop.start()):
+            return text[: stop.start()].strip(_MARKUP)
+    return text.strip(_MARKUP)
+
+
+def _ends_sentence(text: str, stop: int) -> bool:
+    """Whether the full stop there ends a sentence, and not only a shortened word."""
+    found = _LAST_WORD.search(text, max(0, stop - 24), stop)
+    word = found[0] if found else ""
+    if word.lower() in _TITLES or (word in ("No", "no") and text[stop + 2 : stop + 3].isdigit()):
+        return not text[stop + 1 :].strip()
+    return _MAY_SHORTEN.fullmatch(word) is None or _BEGINS.match(text, stop + 1) is not None
