@@ -14,7 +14,8 @@ import sys
 from pathlib import Path
 
 from maporl_core.store.reader import RunDir
-from maporl_tui.app import MaporlApp, Options
+from maporl_tui.app import MaporlApp
+from maporl_tui.host import Options
 
 SHOTS = {
     "runs": ("runs", ()),

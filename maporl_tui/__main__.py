@@ -116,7 +116,8 @@ def start(
     Training is a process of its own: leaving the app, or losing the terminal, never touches it.
     """
     del debug, version  # read in ``main``: errors may come before this function runs
-    from maporl_tui.app import MaporlApp, Options
+    from maporl_tui.app import MaporlApp
+    from maporl_tui.host import Options
 
     if screen is not None and screen not in MaporlApp.SCREENS:
         raise ConfigError(f"no screen {screen!r}: one of {', '.join(MaporlApp.SCREENS)}")

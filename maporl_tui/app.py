@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from textual import work
@@ -19,7 +18,9 @@ from textual.screen import ModalScreen, Screen
 
 from maporl_core.errors import MaporlError
 from maporl_core.store.reader import RunDir
+from maporl_core.types import Place
 from maporl_tui.drawing.text import one_line, safe
+from maporl_tui.host import Options
 from maporl_tui.look import keymap
 from maporl_tui.look.settings import read_settings
 from maporl_tui.look.theme_keeper import ThemeKeeper
@@ -40,32 +41,8 @@ from maporl_tui.screens.rewards.screen import RewardsScreen
 from maporl_tui.screens.runs.screen import RunsScreen
 from maporl_tui.widgets.option_pages import Palette
 
-REFRESH = 0.5
-"""Seconds between two looks at a run that is being trained."""
 _SLOW = 4
 """A run that nobody trains is looked at so many times more rarely."""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the command line says.  ``run`` None: the list of runs; ``trainer``: started with us."""
-
-    root: Path = Path("runs")
-    run: RunDir | None = None
-    screen: str | None = None
-    readonly: bool = False
-    theme: str | None = None
-    refresh: float = REFRESH
-    trainer: Trainer | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The message that Debate and Rewards show; turn and agent count from 0."""
-
-    discussion: int
-    turn: int = 0
-    agent: int = 0
 
 
 class MaporlApp(App[None]):
@@ -90,7 +67,7 @@ class MaporlApp(App[None]):
 
     # Screens draw what changed; without repaint=False every change would draw the whole terminal.
     view: reactive[RunView | None] = reactive(None, repaint=False)
-    selection: reactive[Selection | None] = reactive(None, repaint=False)
+    selection: reactive[Place | None] = reactive(None, repaint=False)
     comparison: reactive[tuple[RunDir, RunDir] | None] = reactive(None, repaint=False)
 
     def __init__(self, options: Options | None = None) -> None:
@@ -195,7 +172,7 @@ class MaporlApp(App[None]):
         if self._history:
             self.switch_screen(self._history.pop())
 
-    def open_message(self, chosen: Selection, screen: str = "debate") -> None:
+    def open_message(self, chosen: Place, screen: str = "debate") -> None:
         """Show one message on the Debate or the Rewards screen."""
         self.selection = chosen
         self.show_screen(screen)

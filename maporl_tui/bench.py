@@ -31,7 +31,8 @@ from typing import Any
 import psutil
 
 from maporl_core.store.reader import RunDir
-from maporl_tui.app import MaporlApp, Options
+from maporl_tui.app import MaporlApp
+from maporl_tui.host import Options
 
 SIZE = (120, 40)
 KEYS: Mapping[str, Sequence[str]] = {

@@ -31,7 +31,8 @@ from maporl_core.types import (
     Message,
     Problem,
 )
-from maporl_tui.app import MaporlApp, Options
+from maporl_tui.app import MaporlApp
+from maporl_tui.host import Options
 
 AGENTS = ("Ada", "Bo", "Cy")
 SHAPING = ("reward.persuasive=2.0", "reward.critical=0.5")

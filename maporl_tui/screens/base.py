@@ -11,7 +11,7 @@ use for (``action_find``, ``action_next_match``, ``action_previous_match``, ``ac
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Container
@@ -19,14 +19,12 @@ from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.widget import Widget
 
+from maporl_tui.host import Host, host_of
 from maporl_tui.look.keymap import COMMON, SCREENS, bindings
 from maporl_tui.reading.view import RunView
 from maporl_tui.widgets.key_line import KeyLine
 from maporl_tui.widgets.status_line import StatusLine
 from maporl_tui.widgets.tabs import ScreenTabs
-
-if TYPE_CHECKING:
-    from maporl_tui.app import MaporlApp
 
 
 class RunScreen(Screen[None]):
@@ -63,9 +61,9 @@ class RunScreen(Screen[None]):
         super().__init_subclass__(**options)
 
     @property
-    def maporl(self) -> MaporlApp:
-        """The app, by its own type."""
-        return cast("MaporlApp", self.app)
+    def maporl(self) -> Host:
+        """The app, as far as screens may ask it."""
+        return host_of(self)
 
     @property
     def view(self) -> RunView | None:

@@ -52,6 +52,20 @@ TUI_MAY_IMPORT = {
 }
 """All that the terminal app sees of the core: contracts, pure helpers and the reader."""
 
+TUI_ROOMS: dict[str, str] = {
+    "look": "",
+    "drawing": "",
+    "reading": "drawing",
+    "processes": "drawing reading",
+    "host": "processes reading",
+    "widgets": "look drawing reading host",
+    "screens": "look drawing reading processes host widgets",
+    "app": "look drawing reading processes host widgets screens",
+    "bench": "drawing reading host app",
+    "__main__": "processes host app",
+}
+"""Each room of maporl_tui, lowest first, and the rooms that it may import beside itself."""
+
 HEAVY = ("torch", "transformers", "peft", "datasets", "accelerate", "textual")
 """What takes seconds to import; no command line or app waits for it before it is needed."""
 
@@ -70,6 +84,7 @@ def modules(package: str) -> dict[str, Path]:
 
 CORE = modules("maporl_core")
 TUI = modules("maporl_tui")
+TUI_SCREENS = ROOT / "maporl_tui" / "screens"
 
 
 def imported(source: str, known: dict[str, Path]) -> set[str]:
@@ -173,6 +188,73 @@ def test_app_sees_only_the_contracts_and_the_reader() -> None:
         assert not extra, f"{module} imports {sorted(extra)} of the core"
         for name in imported(source, TUI):
             assert name.split(".")[0] not in {"torch", "transformers"}, f"{module} imports {name}"
+
+
+def of_app(source: str) -> set[str]:
+    """Modules of the app that a module imports, without the package's name."""
+    found = {name for name in imported(source, TUI) if name.startswith("maporl_tui.")}
+    return {name.removeprefix("maporl_tui.") for name in found}
+
+
+def test_rooms_of_the_app_import_only_what_lies_below() -> None:
+    for module, path in TUI.items():
+        name = module.removeprefix("maporl_tui").removeprefix(".")
+        room = name.split(".")[0]
+        if not room:
+            continue
+        assert room in TUI_ROOMS, f"{path.relative_to(ROOT)} lies in no room"
+        for taken in of_app(path.read_text("utf-8")):
+            allowed = {room, *TUI_ROOMS[room].split()}
+            where, what = (path.relative_to(ROOT), TUI["maporl_tui." + taken].relative_to(ROOT))
+            assert taken.split(".")[0] in allowed, f"{where} imports {what}: {room} lies below it"
+    seen: set[str] = set()
+    for room, below in TUI_ROOMS.items():
+        assert set(below.split()) <= seen, f"{room} may import only what stands above it here"
+        seen.add(room)
+
+
+def test_a_screen_knows_no_other_screen() -> None:
+    for module, path in TUI.items():
+        own = module.split(".")[2:3]
+        if module.startswith("maporl_tui.screens.") and (TUI_SCREENS / own[0]).is_dir():
+            for taken in of_app(path.read_text("utf-8")):
+                room, _, rest = taken.partition(".")
+                other = rest.split(".")[0]
+                if room == "screens" and (TUI_SCREENS / other).is_dir():
+                    assert other == own[0], f"{module} imports {taken}"
+
+
+def circle(arrows: dict[str, set[str]]) -> list[str]:
+    """Files that import each other in a ring, the first found; empty where there is none."""
+    done: set[str] = set()
+
+    def below(name: str, way: list[str]) -> list[str]:
+        if name in way:
+            return way[way.index(name) :]
+        if name in done:
+            return []
+        for taken in sorted(arrows.get(name, set())):
+            if found := below(taken, [*way, name]):
+                return found
+        done.add(name)
+        return []
+
+    return next((found for name in sorted(arrows) if (found := below(name, []))), [])
+
+
+def test_circles_are_found() -> None:
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c"]
+    assert circle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+@pytest.mark.parametrize("known", [CORE, TUI], ids=["maporl_core", "maporl_tui"])
+def test_no_files_import_each_other_in_a_circle(known: dict[str, Path]) -> None:
+    arrows = {
+        module: {n for n in imported(path.read_text("utf-8"), known) if n in known} - {module}
+        for module, path in known.items()
+        if path.name != "__init__.py"
+    }
+    assert circle(arrows) == []
 
 
 def loaded_by(names: list[str]) -> set[str]:

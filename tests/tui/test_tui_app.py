@@ -11,7 +11,8 @@ from tui_samples import demo_run, own_settings, run_app, screen_text, shown, unt
 
 from maporl_core.store.reader import RunStatus, StoreReader
 from maporl_core.store.writer import StoreWriter
-from maporl_tui.app import MaporlApp, Options
+from maporl_tui.app import MaporlApp
+from maporl_tui.host import Options
 from maporl_tui.look.keymap import SCREENS, known_ids
 from maporl_tui.processes.asking import why_not
 from maporl_tui.reading.view import RunView

@@ -9,7 +9,8 @@ from tui_samples import demo_run, own_settings, run_app, until
 
 from maporl_core.errors import StoreError
 from maporl_core.store.paths import RunDir
-from maporl_tui.app import MaporlApp, Options
+from maporl_tui.app import MaporlApp
+from maporl_tui.host import Options
 from maporl_tui.reading.client import StoreClient
 from maporl_tui.screens.dialogs import Confirm, Keys
 from maporl_tui.widgets.option_pages import Palette

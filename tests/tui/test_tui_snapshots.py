@@ -17,7 +17,8 @@ from textual.widgets import Input
 from tui_samples import demo_run, own_settings, run_app, until
 from tui_snapshots import snapshot
 
-from maporl_tui.app import MaporlApp, Options
+from maporl_tui.app import MaporlApp
+from maporl_tui.host import Options
 from maporl_tui.look.keymap import SCREENS
 from maporl_tui.processes.forecast import Forecast
 from maporl_tui.processes.machine import Load, Machine

@@ -13,6 +13,7 @@ from functools import partial
 from textual import work
 
 from maporl_core.errors import MaporlError
+from maporl_core.types import Place
 from maporl_tui.drawing.text import one_line
 from maporl_tui.reading.compare_export import comparison_file, talk_file
 from maporl_tui.reading.compare_items import swapped
@@ -188,12 +189,10 @@ class CompareScreen(CompareTalking):
 
     def _open(self, discussion: int, turn: int, agent: int, side: int) -> None:
         # Here: ``app`` imports the screens.
-        from maporl_tui.app import Selection
-
         debate = self._pair[side]
         if debate is not None:
             turn, agent = min(turn, debate.turns - 1), min(agent, len(debate.agents) - 1)
-        self.maporl.open_message(Selection(discussion, max(0, turn), max(0, agent)), "debate")
+        self.maporl.open_message(Place(discussion, max(0, turn), max(0, agent)), "debate")
 
     # Handing out ----------------------------------------------------------------------------------
 

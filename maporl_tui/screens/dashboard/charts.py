@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
 
 from textual import work
 from textual.app import ComposeResult
@@ -23,6 +22,7 @@ from maporl_core.errors import MaporlError
 from maporl_core.store.reader import Series
 from maporl_tui.drawing.charts import ChartSpec, charts_of
 from maporl_tui.drawing.curves import SMOOTHINGS, Look, Picture, picture, places, readings
+from maporl_tui.host import Host, host_of
 from maporl_tui.reading.view import RunView
 from maporl_tui.screens.dashboard.chart_grid import ChartGrid
 from maporl_tui.screens.dashboard.export import EXPORT_POINTS, chart_text, readings_text
@@ -32,9 +32,6 @@ from maporl_tui.screens.dashboard.facts import (
     trend_metric,
     turns_of,
 )
-
-if TYPE_CHECKING:
-    from maporl_tui.app import MaporlApp
 
 _SECONDS = 1.0
 """Between two readings for new steps."""
@@ -84,8 +81,8 @@ class ChartsPane(Vertical):
         return self._specs[self.grid.chosen] if self.grid.chosen < len(self._specs) else None
 
     @property
-    def maporl(self) -> MaporlApp:
-        return cast("MaporlApp", self.app)
+    def maporl(self) -> Host:
+        return host_of(self)
 
     # What is shown ----------------------------------------------------------------------------
 

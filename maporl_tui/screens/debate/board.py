@@ -21,9 +21,9 @@ from maporl_tui.reading.debate_records import Debate
 from maporl_tui.widgets.message_pane import MessagePane
 from maporl_tui.widgets.text_view import Mark
 
-Place = tuple[int, int]
+Cell = tuple[int, int]
 """(turn, agent), both from 0."""
-Marks = Mapping[Place, Sequence[Mark]]
+Marks = Mapping[Cell, Sequence[Mark]]
 WIDE = 120
 _NARROWEST = 30  # cells of a column before the board scrolls sideways
 _ROWS = 6  # least rows of a message
@@ -69,7 +69,7 @@ class DebateBoard(Vertical):
     class Moved(Message):
         """Another message got the focus."""
 
-        def __init__(self, place: Place) -> None:
+        def __init__(self, place: Cell) -> None:
             super().__init__()
             self.place = place
 
@@ -82,13 +82,13 @@ class DebateBoard(Vertical):
         self._names: list[_AgentTab] = []
         self._fitted: dict[int, tuple[str | int, int]] = {}
         self._debate: Debate | None = None
-        self.place: Place = (0, 0)
+        self.place: Cell = (0, 0)
 
     def compose(self) -> ComposeResult:
         yield self._tabs
         yield self._messages
 
-    def show(self, debate: Debate, place: Place, marks: Marks) -> None:
+    def show(self, debate: Debate, place: Cell, marks: Marks) -> None:
         """Fill the panes; only those whose message or marks changed are drawn."""
         self._fit_shape(debate)
         self._debate = debate
@@ -97,7 +97,7 @@ class DebateBoard(Vertical):
                 pane.show(said, marks.get((said.turn, said.agent), ()))
         self.go(place)
 
-    def go(self, place: Place) -> None:
+    def go(self, place: Cell) -> None:
         """Look at another message."""
         if self._debate is None or self._debate.said(*place) is None:
             return
@@ -105,7 +105,7 @@ class DebateBoard(Vertical):
         self._fit()
         self._name_tabs()
 
-    def pane(self, place: Place) -> MessagePane | None:
+    def pane(self, place: Cell) -> MessagePane | None:
         """The pane of one message."""
         turn, agent = place
         if turn < len(self._panes) and agent < len(self._panes[turn]):

@@ -16,7 +16,7 @@ from maporl_tui.reading.debate_follow import being_written
 from maporl_tui.reading.debate_query import find_hits
 from maporl_tui.reading.debate_records import Debate
 from maporl_tui.reading.view import RunView
-from maporl_tui.screens.debate.board import Place
+from maporl_tui.screens.debate.board import Cell
 from maporl_tui.widgets.text_view import Mark
 
 NO_RUN = "No run: choose one on 1 Runs, or start one on 6 Launch."
@@ -27,7 +27,7 @@ _ANSWER_SOUGHT = 20_000  # characters of a text in which its answer is underline
 class Hit:
     """Where the filter's words stand; ``place`` None: in the question."""
 
-    place: Place | None
+    place: Cell | None
     start: int
     end: int
 
@@ -46,10 +46,10 @@ def hits_in(debate: Debate, words: str) -> tuple[Hit, ...]:
 
 def marks_in(
     debate: Debate, hits: Sequence[Hit], now: int | None
-) -> tuple[tuple[Mark, ...], dict[Place, tuple[Mark, ...]]]:
+) -> tuple[tuple[Mark, ...], dict[Cell, tuple[Mark, ...]]]:
     """Marks of the question, and of each message: its hits (the present one apart), its answer."""
     question: list[Mark] = []
-    messages: dict[Place, list[Mark]] = {}
+    messages: dict[Cell, list[Mark]] = {}
     for number, hit in enumerate(hits):
         mark = Mark(hit.start, hit.end, "now" if number == now else "hit")
         if hit.place is None:

@@ -19,7 +19,7 @@ from maporl_tui.reading.debate_follow import Keep, Newest, ShowLive, being_writt
 from maporl_tui.reading.debate_query import HINT, Query, QueryError, parse_query
 from maporl_tui.reading.debate_records import Debate, live_debate
 from maporl_tui.reading.debate_walk import NEWER, OLDER
-from maporl_tui.screens.debate.board import DebateBoard, Place
+from maporl_tui.screens.debate.board import Cell, DebateBoard
 from maporl_tui.screens.debate.lines import NO_RUN
 from maporl_tui.screens.debate.showing import DebateShowing
 from maporl_tui.screens.dialogs import Ask, Whole
@@ -119,7 +119,7 @@ class DebateScreen(DebateShowing):
         if event.place != self._pane.place:
             self._move(event.place)
 
-    def _move(self, place: Place) -> None:
+    def _move(self, place: Cell) -> None:
         self._pane.move(place)
         pane = self.query_one(DebateBoard).pane(self._pane.place)
         if self.maximized is not None and pane is not None:

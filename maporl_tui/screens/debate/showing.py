@@ -15,13 +15,14 @@ from textual.widgets import Static
 
 from maporl_core.errors import MaporlError
 from maporl_core.store.reader import StoredDiscussion
+from maporl_core.types import Place
 from maporl_tui.reading.client import StoreClient
 from maporl_tui.reading.debate_feed import Feed
 from maporl_tui.reading.debate_follow import Keep, Load, Newest, ShowLive, Want, being_written
 from maporl_tui.reading.debate_records import Debate, live_debate, stored_debate
 from maporl_tui.reading.view import RunView
 from maporl_tui.screens.base import RunScreen
-from maporl_tui.screens.debate.board import Place
+from maporl_tui.screens.debate.board import Cell
 from maporl_tui.screens.debate.lines import NO_RUN, nothing_passes, nothing_yet, state_line
 from maporl_tui.screens.debate.view import DebateView
 
@@ -80,7 +81,7 @@ class DebateShowing(RunScreen):
         self._say_state()
 
     @work(exclusive=True, group="show")
-    async def _fetch(self, want: Want, place: Place | None = None) -> None:
+    async def _fetch(self, want: Want, place: Cell | None = None) -> None:
         """Show a stored debate when it has come."""
         feed = self._feed
         if feed is not None:
@@ -110,7 +111,7 @@ class DebateShowing(RunScreen):
             self._show_found(found, only=True)
 
     def _show_found(
-        self, found: StoredDiscussion | None, only: bool = False, place: Place | None = None
+        self, found: StoredDiscussion | None, only: bool = False, place: Cell | None = None
     ) -> None:
         """Show what was found; when nothing was although ``only`` newest was asked for, say so."""
         feed, view = self._feed, self.view
@@ -128,7 +129,7 @@ class DebateShowing(RunScreen):
             self._say_nothing(nothing_yet(view))
 
     def _show(
-        self, debate: Debate, stored: StoredDiscussion | None, place: Place | None = None
+        self, debate: Debate, stored: StoredDiscussion | None, place: Cell | None = None
     ) -> None:
         feed, pane, self._stored = self._feed, self._pane, stored
         words = feed.query.text if feed is not None else ""
@@ -165,11 +166,9 @@ class DebateShowing(RunScreen):
 
     def _select(self) -> None:
         """Let Rewards show the same message."""
-        from maporl_tui.app import Selection
-
         debate = self._pane.debate
         if debate is not None and debate.key is not None:
-            self._own_selection = Selection(debate.key, *self._pane.place)
+            self._own_selection = Place(debate.key, *self._pane.place)
             self.maporl.selection = self._own_selection
 
     @work(exclusive=True, group="ahead")

@@ -18,7 +18,7 @@ from maporl_tui.drawing.rows import wrap_rows
 from maporl_tui.drawing.text import safe
 from maporl_tui.reading.debate_records import Debate, Said, convergence, writing_place
 from maporl_tui.screens.debate.answer_strip import AnswerStrip
-from maporl_tui.screens.debate.board import DebateBoard, Place
+from maporl_tui.screens.debate.board import Cell, DebateBoard
 from maporl_tui.screens.debate.lines import Hit, head_line, hits_in, marks_in
 from maporl_tui.widgets.text_view import Mark, TextView
 
@@ -31,7 +31,7 @@ class DebateView(Vertical):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.debate: Debate | None = None
-        self.place: Place = (0, 0)
+        self.place: Cell = (0, 0)
         self.words = ""
         self.hits: tuple[Hit, ...] = ()
         self.hit: int | None = None
@@ -55,7 +55,7 @@ class DebateView(Vertical):
         """The message that is looked at."""
         return None if self.debate is None else self.debate.said(*self.place)
 
-    def show(self, debate: Debate, words: str, place: Place | None = None) -> None:
+    def show(self, debate: Debate, words: str, place: Cell | None = None) -> None:
         """Show a debate, or the same one as far as it is known now.
 
         ``place`` None keeps the place, or follows the message that is being written until somebody
@@ -82,7 +82,7 @@ class DebateView(Vertical):
         state.update(line, layout=False)
         state.set_class(not line.plain, "-empty")
 
-    def move(self, place: Place, focus: bool = True) -> None:
+    def move(self, place: Cell, focus: bool = True) -> None:
         """Look at another message; a place outside the debate changes nothing."""
         if self.debate is None or self.debate.said(*place) is None:
             return
@@ -121,7 +121,7 @@ class DebateView(Vertical):
         """Give the focus to the message that is looked at."""
         self.query_one(DebateBoard).focus_place()
 
-    def _place_to_follow(self, debate: Debate) -> Place:
+    def _place_to_follow(self, debate: Debate) -> Cell:
         writing = writing_place(debate)
         if writing is None or self._moved_in is not None:
             return self.place

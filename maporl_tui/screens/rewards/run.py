@@ -7,7 +7,6 @@ In: which part of which run is wanted.  Out: a pane that is one stop of the tab 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, cast
 
 from textual import work
 from textual.app import ComposeResult
@@ -18,13 +17,11 @@ from textual.widgets import Static
 
 from maporl_core.errors import MaporlError
 from maporl_tui.drawing.bars import histogram_rows, stack_and_legend
+from maporl_tui.host import host_of
 from maporl_tui.reading.client import StoreClient
 from maporl_tui.reading.view import RunView
 from maporl_tui.screens.rewards.data import Charts, read_charts
 from maporl_tui.screens.rewards.painted import Painted
-
-if TYPE_CHECKING:
-    from maporl_tui.app import MaporlApp
 
 PAUSE = 1.0
 """Least seconds between two drawings, however fast the run's steps are."""
@@ -73,7 +70,7 @@ class RunPane(Vertical, can_focus=True):
 
     @work(exclusive=True)
     async def _read(self, client: StoreClient, part: str, points: int, step: int) -> None:
-        app = cast("MaporlApp", self.app)
+        app = host_of(self)
         try:
             charts = await client.ask(lambda reader: read_charts(reader, part, points, step))
         except MaporlError as error:

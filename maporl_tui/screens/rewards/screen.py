@@ -21,6 +21,7 @@ from textual.widgets import OptionList, Static
 
 from maporl_core.errors import MaporlError
 from maporl_core.store.reader import StoreReader
+from maporl_core.types import Place
 from maporl_tui.drawing.text import one_line
 from maporl_tui.reading.client import StoreClient
 from maporl_tui.reading.view import RunView
@@ -138,13 +139,11 @@ class RewardsScreen(RunScreen):
             self._say_nothing(nothing_to_show(self.view, None))
 
     def _show_debate(self, debate: Debate) -> None:
-        from maporl_tui.app import Selection
-
         self._debate, self._place = debate, None
         chosen, held = self.maporl.selection, debate.stored.discussion
         turn, agent = (0, 0) if chosen is None else (chosen.turn, chosen.agent)
         place = min(turn, held.turns - 1), min(agent, len(held.agents) - 1)
-        self.maporl.selection = Selection(debate.key, *place)
+        self.maporl.selection = Place(debate.key, *place)
         self._draw_head()
         if debate.paid is None:
             self._say_nothing(nothing_to_show(self.view, debate))
@@ -218,13 +217,11 @@ class RewardsScreen(RunScreen):
 
     @on(PartsTable.Moved, "#parts")
     def _row_chosen(self, event: PartsTable.Moved) -> None:
-        from maporl_tui.app import Selection
-
         debate = self._debate
         key, _, place = event.key.partition(":")
         if debate is not None and key == str(debate.key):
             turn, _, agent = place.partition(":")
-            self.maporl.selection = Selection(debate.key, int(turn), int(agent))
+            self.maporl.selection = Place(debate.key, int(turn), int(agent))
 
     @on(OptionList.OptionSelected, "#why")
     def _line_clicked(self) -> None:
@@ -269,10 +266,8 @@ class RewardsScreen(RunScreen):
             self.notify("no debate to open yet", markup=False)
 
     def _choose(self, turn: int, agent: int) -> None:
-        from maporl_tui.app import Selection
-
         if self._debate is not None:
-            self.maporl.selection = Selection(self._debate.key, turn, agent)
+            self.maporl.selection = Place(self._debate.key, turn, agent)
 
     def action_previous_debate(self) -> None:
         self._beside(False, "no earlier debate of training is stored")

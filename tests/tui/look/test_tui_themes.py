@@ -11,7 +11,8 @@ from textual.geometry import Region
 from textual.theme import Theme
 from tui_samples import demo_run, own_settings, run_app, screen_text, until
 
-from maporl_tui.app import MaporlApp, Options
+from maporl_tui.app import MaporlApp
+from maporl_tui.host import Options
 from maporl_tui.look.keymap import SCREENS
 from maporl_tui.look.settings import keep_theme, read_settings
 from maporl_tui.look.themes import (

@@ -27,7 +27,9 @@ from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader
 from maporl_core.store.records import Paid
 from maporl_core.store.writer import StoreWriter
-from maporl_tui.app import MaporlApp, Options, Selection
+from maporl_core.types import Place
+from maporl_tui.app import MaporlApp
+from maporl_tui.host import Options
 from maporl_tui.screens.compare.dialogs import AskOwn, ChoosePair
 from maporl_tui.screens.compare.screen import CompareScreen
 from maporl_tui.screens.dialogs import Ask, Whole
@@ -169,7 +171,7 @@ async def test_enter_opens_the_debate_of_the_focused_side(tmp_path: Path) -> Non
         await pilot.press("l", "j", "enter")
         await until(pilot, lambda: getattr(app.screen, "NAME", "") == "debate")
         assert found._item is not None
-        assert app.selection == Selection(found._item.discussions[0], 0, 1)
+        assert app.selection == Place(found._item.discussions[0], 0, 1)
         assert found._loader.open == 0, "the stores are let go of when the screen is left"
         await pilot.press("5")
         await until(pilot, lambda: app.screen is found)

@@ -8,7 +8,8 @@ import pytest
 from tui_samples import demo_run, own_settings, run_app, screen_text, until
 
 from maporl_core.store.paths import RunDir
-from maporl_tui.app import MaporlApp, Options
+from maporl_tui.app import MaporlApp
+from maporl_tui.host import Options
 
 __all__ = ["own_settings"]
 pytestmark = pytest.mark.usefixtures("own_settings")

@@ -15,7 +15,8 @@ from maporl_core.config.load import dump_toml, load_config
 from maporl_core.kit.progress import KeptStage, Silent
 from maporl_core.store.paths import RunDir
 from maporl_core.store.writer import StoreWriter
-from maporl_tui.app import MaporlApp, Options
+from maporl_tui.app import MaporlApp
+from maporl_tui.host import Options
 from maporl_tui.screens.dashboard.chart_grid import ChartGrid
 from maporl_tui.screens.dashboard.charts import ChartsPane
 from maporl_tui.screens.dashboard.log_view import LogView

@@ -30,8 +30,8 @@ from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import DiscussionFilter, StoreReader
 from maporl_core.store.records import LiveMessage, Paid
 from maporl_core.store.writer import StoreWriter
-from maporl_core.types import Discussion
-from maporl_tui.app import Options, Selection
+from maporl_core.types import Discussion, Place
+from maporl_tui.host import Options
 from maporl_tui.reading.debate_export import debate_json, debate_markdown
 from maporl_tui.reading.debate_query import Query, QueryError, filter_words, find_hits, parse_query
 from maporl_tui.reading.debate_records import change_of, convergence, stored_debate
@@ -277,7 +277,7 @@ async def test_every_turn_and_agent_can_be_reached_on_a_small_terminal(tmp_path:
         await pilot.press("l", "j")
         await until(pilot, lambda: shown(app, "Bo · turn 2"))
         assert shown(app, "wrong→right")
-        assert app.selection == Selection(1, 1, 1)
+        assert app.selection == Place(1, 1, 1)
         await pilot.press("k", "h", "h", "k")
         await until(pilot, lambda: pane(app).place == (0, 0))
         await pilot.press("z")
@@ -298,8 +298,8 @@ async def test_comma_and_full_stop_walk_and_selection_is_shared(tmp_path: Path) 
         await until(pilot, lambda: shown(app, "oldest debate"))
         await pilot.press("full_stop", "j", "enter")
         await until(pilot, lambda: app.screen.NAME == "rewards")
-        assert app.selection == Selection(2, 1, 0)
-        app.open_message(Selection(4, 2, 1))
+        assert app.selection == Place(2, 1, 0)
+        app.open_message(Place(4, 2, 1))
         await until(pilot, lambda: app.screen.NAME == "debate" and key_of(app) == 4)
         assert pane(app).place == (2, 1)
         await pilot.press("f")

@@ -17,7 +17,8 @@ from maporl_core.config.keys import leaf_keys
 from maporl_core.config.load import load_config, plain, preset_names
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError
-from maporl_tui.app import MaporlApp, Options
+from maporl_tui.app import MaporlApp
+from maporl_tui.host import Options
 from maporl_tui.processes.forecast import Forecast, read_answer
 from maporl_tui.processes.launcher import Order
 from maporl_tui.screens.dialogs import Ask, Confirm

@@ -28,8 +28,9 @@ from maporl_core.config.load import dump_toml, load_config
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import DiscussionFilter, StoreReader
 from maporl_core.store.writer import StoreWriter
-from maporl_core.types import Discussion
-from maporl_tui.app import MaporlApp, Options, Selection
+from maporl_core.types import Discussion, Place
+from maporl_tui.app import MaporlApp
+from maporl_tui.host import Options
 from maporl_tui.reading.why import account, arithmetic
 from maporl_tui.screens.dialogs import Ask, Keys
 from maporl_tui.screens.rewards import run as rewards_run
@@ -100,7 +101,7 @@ async def test_the_newest_debate_is_shown_with_its_table_reasons_and_charts(
     async with run_app(options(run), size) as (app, pilot):
         await ready(app, pilot)
         await pilot.pause()
-        assert app.selection == Selection(newest(run), 0, 0)
+        assert app.selection == Place(newest(run), 0, 0)
         assert shown(app, r"debate 2 · step 2 · gold 17")
         assert shown(app, r"1 Ada +✗0\.\d+ ")
         assert shown(app, r"2 Bo +✓0\.\d+ ")
@@ -114,10 +115,10 @@ async def test_the_cursor_chooses_the_message_that_is_explained_and_shared(tmp_p
     async with run_app(options(run), SMALL) as (app, pilot):
         await ready(app, pilot)
         await pilot.press("down")
-        await until(pilot, lambda: app.selection == Selection(1, 0, 1))
+        await until(pilot, lambda: app.selection == Place(1, 0, 1))
         await until(pilot, lambda: "Bo was right; Ada went wrong → right" in why_text(app))
         assert shown(app, r"why Bo got \+\d\.\d{3} in turn 1")
-        app.selection = Selection(1, 1, 0)
+        app.selection = Place(1, 1, 0)
         await until(pilot, lambda: cursor(app) == 2)
         assert "Ada went wrong → right, over to Bo" in why_text(app)
 
@@ -132,12 +133,12 @@ async def test_enter_on_a_reason_goes_to_its_row_and_on_a_row_to_the_debate(tmp_
         assert line.kind == "from"
         assert (line.turn, line.agent) != (0, 0)
         await pilot.press("enter")
-        await until(pilot, lambda: app.selection == Selection(1, line.turn, line.agent))
+        await until(pilot, lambda: app.selection == Place(1, line.turn, line.agent))
         assert cursor(app) == 2 * line.turn + line.agent
         assert app.screen.focused is app.screen.query_one("#parts")
         await pilot.press("enter")
         await until(pilot, lambda: app.screen.NAME == "debate")
-        assert app.selection == Selection(1, line.turn, line.agent)
+        assert app.selection == Place(1, line.turn, line.agent)
         await pilot.press("escape")
         await until(pilot, lambda: app.screen.NAME == "rewards")
 
@@ -148,10 +149,10 @@ async def test_comma_and_stop_walk_through_the_debates_of_training(tmp_path: Pat
     async with run_app(options(run), SMALL) as (app, pilot):
         await ready(app, pilot)
         await pilot.press("down", "comma")
-        await until(pilot, lambda: app.selection == Selection(last - 1, 0, 1))
+        await until(pilot, lambda: app.selection == Place(last - 1, 0, 1))
         assert shown(app, f"debate {last - 1} ")
         await pilot.press("full_stop")
-        await until(pilot, lambda: app.selection == Selection(last, 0, 1))
+        await until(pilot, lambda: app.selection == Place(last, 0, 1))
         await pilot.press("full_stop")
         await until(pilot, lambda: shown(app, "this is the newest debate of training"))
         for _ in range(3):
@@ -261,17 +262,17 @@ async def test_f_follows_the_newest_debate_until_another_is_chosen(tmp_path: Pat
             with StoreWriter(run) as writer:
                 add_step(writer, run, 3, story)
                 await until(pilot, lambda: app.view.step == 3)
-                assert app.selection == Selection(2, 0, 0)
+                assert app.selection == Place(2, 0, 0)
                 await pilot.press("f")
                 await until(pilot, lambda: shown(app, "debate 3 .*following the newest"))
                 add_step(writer, run, 4, story)
-                await until(pilot, lambda: app.selection == Selection(4, 0, 0))
+                await until(pilot, lambda: app.selection == Place(4, 0, 0))
                 await pilot.press("comma")
-                await until(pilot, lambda: app.selection == Selection(3, 0, 0))
+                await until(pilot, lambda: app.selection == Place(3, 0, 0))
                 add_step(writer, run, 5, story)
                 await until(pilot, lambda: app.view.step == 5)
                 await pilot.pause(0.2)
-                assert app.selection == Selection(3, 0, 0)
+                assert app.selection == Place(3, 0, 0)
                 assert not shown(app, "following")
 
 
@@ -279,11 +280,11 @@ async def test_an_evaluation_is_said_to_pay_nobody_and_leads_to_training(tmp_pat
     run = demo_run(tmp_path, steps=2, problems=2, questions=2)
     async with run_app(options(run), (80, 24)) as (app, pilot):
         await ready(app, pilot)
-        app.selection = Selection(1, 2, 1)
+        app.selection = Place(1, 2, 1)
         await until(pilot, lambda: shown(app, "Debate 1 is of an evaluation"))
         assert shown(app, r"Press , or \. for the nearest debate of training")
         await pilot.press("full_stop")
-        await until(pilot, lambda: app.selection == Selection(3, 2, 1))
+        await until(pilot, lambda: app.selection == Place(3, 2, 1))
         assert why(app).option_count > 0
 
 
@@ -335,7 +336,7 @@ async def test_a_debate_that_was_taken_back_is_said_to_be_gone(tmp_path: Path) -
             writer.truncate_after(1)
         await until(pilot, lambda: shown(app, "has no discussion 3"))
         await pilot.press("f")
-        await until(pilot, lambda: app.selection == Selection(1, 0, 0))
+        await until(pilot, lambda: app.selection == Place(1, 0, 0))
         assert why(app).option_count > 0
 
 

@@ -14,7 +14,8 @@ from tui_samples import demo_run, own_settings, run_app, screen_text, shown, unt
 
 from maporl_core.store.reader import RunDir
 from maporl_core.store.writer import StoreWriter
-from maporl_tui.app import MaporlApp, Options
+from maporl_tui.app import MaporlApp
+from maporl_tui.host import Options
 from maporl_tui.reading.run_list import (
     RunLister,
     RunRow,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tui_samples import demo_run, own_settings, run_app, screen_text, until
 
-from maporl_tui.app import Options
+from maporl_tui.host import Options
 from maporl_tui.look.keymap import APP, COMMON, SCREENS
 from maporl_tui.widgets.key_line import fitting
 
