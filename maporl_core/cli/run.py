@@ -23,7 +23,6 @@ from maporl_core.cli.shared import (
     SetOption,
     SourceArgument,
     examples,
-    free_name,
     stored_config,
 )
 from maporl_core.cli.tui import TuiOption, need_terminal, open_app, start_words
@@ -42,6 +41,7 @@ from maporl_core.config.load import (
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError, Interrupted, MaporlError, StoreError
 from maporl_core.kit.signals import StopFlag, stop_signals
+from maporl_core.kit.user_paths import free_name
 from maporl_core.store.checkpoint import list_checkpoints
 from maporl_core.store.failures import store_errors
 from maporl_core.store.paths import RunDir, remove_run

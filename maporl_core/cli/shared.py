@@ -140,16 +140,6 @@ def policy_state(checkpoint: str | None) -> str:
     return "trained" if checkpoint is None or checkpoint == "final" else checkpoint
 
 
-def free_name(root: Path, name: str) -> str:
-    """``name``, or with the first free suffix: pocket, pocket-2, pocket-3, …"""
-    candidate, number = name, 2
-    while (root / candidate).exists():
-        suffix = f"-{number}"
-        candidate = name[: 64 - len(suffix)] + suffix
-        number += 1
-    return candidate
-
-
 def stored_config(run: RunDir) -> RunConfig:
     """The config a run was made with."""
     return load_config(run.config)

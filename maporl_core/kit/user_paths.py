@@ -41,3 +41,13 @@ def whole_path(path: Path) -> str:
 def share_as(path: Path, like: Path) -> None:
     """Let those read ``path`` who may read ``like``: some libraries write for the owner alone."""
     path.chmod(stat.S_IMODE(like.stat().st_mode))
+
+
+def free_name(root: Path, name: str) -> str:
+    """``name``, or with the first free suffix: pocket, pocket-2, pocket-3, …"""
+    candidate, number = name, 2
+    while (root / candidate).exists():
+        suffix = f"-{number}"
+        candidate = name[: 64 - len(suffix)] + suffix
+        number += 1
+    return candidate

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from maporl_core.errors import ConfigError
+from maporl_core.kit.finite import finite as _finite
 from maporl_core.store.failures import store_errors
 from maporl_core.store.reader import DiscussionFilter, MessageReward, StoredDiscussion, StoreReader
 from maporl_core.types import REWARD_PARTS, Message
@@ -222,7 +223,3 @@ def _valid(text: str | None) -> str | None:
     if text is None or text.isascii():
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None

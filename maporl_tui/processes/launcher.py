@@ -22,6 +22,7 @@ from pathlib import Path
 from maporl_core.config.load import load_config
 from maporl_core.errors import ConfigError, MaporlError, StoreError
 from maporl_core.kit.plain_text import one_line
+from maporl_core.kit.user_paths import free_name
 from maporl_core.store.reader import RunDir, StoreReader
 
 LOG_NAME = "output.txt"
@@ -81,16 +82,6 @@ def resume_order(text: str, changes: Sequence[str], root: Path) -> Order:
     for change in changes:
         words += ["--set", change]
     return Order(run, tuple(words), resumes=True)
-
-
-def free_name(root: Path, name: str) -> str:
-    """``name``, or with the first free number: pocket, pocket-2, pocket-3, …"""
-    candidate, number = name, 2
-    while (root / candidate).exists():
-        end = f"-{number}"
-        candidate = name[: 64 - len(end)] + end
-        number += 1
-    return candidate
 
 
 class Trainer:

@@ -7,12 +7,12 @@ asks for the path; the file's ending chooses the form.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from maporl_core.kit.finite import finite
 from maporl_core.store.reader import MessageReward
 from maporl_core.types import REWARD_PARTS
 from maporl_tui.drawing.text import one_line, safe
@@ -58,14 +58,14 @@ def debate_json(run: str, debate: Debate, rewards_TA: Rewards) -> str:
 def _message_json(said: Said, paid: MessageReward | None) -> dict[str, Any]:
     reward: dict[str, Any] | None = None
     if paid is not None:
-        reward = {name: _finite(getattr(paid.parts, name)) for name in REWARD_PARTS}
+        reward = {name: finite(getattr(paid.parts, name)) for name in REWARD_PARTS}
         reward |= {
-            "total": _finite(paid.parts.total),
-            "advantage": _finite(paid.advantage),
-            "kl": _finite(paid.kl),
+            "total": finite(paid.parts.total),
+            "advantage": finite(paid.advantage),
+            "kl": finite(paid.kl),
         }
     elif said.reward is not None:
-        reward = {"total": _finite(said.reward)}
+        reward = {"total": finite(said.reward)}
     return {
         "turn": said.turn + 1,
         "agent": said.agent + 1,
@@ -73,7 +73,7 @@ def _message_json(said: Said, paid: MessageReward | None) -> dict[str, Any]:
         "text": said.text,
         "answer": said.answer,
         "correct": said.correct,
-        "score": _finite(said.score),
+        "score": finite(said.score),
         "change": said.change,
         "finish": said.finish,
         "dropped_context": said.dropped,
@@ -144,7 +144,3 @@ def _block(text: str) -> list[str]:
 def inline(text: str) -> str:
     """One line of text that no Markdown is read in."""
     return re.sub(r"([\\`*_{}\[\]<>()#|~!])", r"\\\1", one_line(text, 500))
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None

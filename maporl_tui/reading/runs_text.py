@@ -14,6 +14,7 @@ from pathlib import Path
 from textual.content import Content
 
 from maporl_core.config.schema import RunConfig
+from maporl_core.kit.sparkline import sparkline
 from maporl_core.types import EvalSummary
 from maporl_tui.drawing.text import age, amount, one_line, percent, size
 from maporl_tui.reading.run_list import Overview, RunRow
@@ -43,7 +44,6 @@ COLUMNS: tuple[tuple[str, str, int], ...] = (
 """Key, heading and width in cells, the blank after it included; the name takes what is left."""
 
 SORTS = ("created", "state", "name", "algorithm", "task", "step", "reward", "accuracy", "age")
-_BARS = "▁▂▃▄▅▆▇█"
 _STATE_ORDER = {state: number for number, state in enumerate(STATES)}
 _STATE_ORDER |= {"running": -2, "paused": -1}
 
@@ -64,16 +64,6 @@ def cells(row: RunRow, now: float) -> tuple[str, ...]:
         percent(row.accuracy),
         age(max(0.0, now - row.written)) if row.written else "–",
     )
-
-
-def sparkline(values: Sequence[float]) -> str:
-    """Bars between the smallest and the largest value; a blank where one is not finite."""
-    finite = [value for value in values if math.isfinite(value)]
-    if not finite:
-        return ""
-    low, span = min(finite), max(finite) - min(finite)
-    share = [((v - low) / span if span else 0.5) if math.isfinite(v) else None for v in values]
-    return "".join(" " if s is None else _BARS[min(7, int(8 * s))] for s in share)
 
 
 def matches(row: RunRow, wanted: str) -> bool:

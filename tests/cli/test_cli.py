@@ -16,7 +16,7 @@ from rich.console import Console
 
 from maporl_core import __version__
 from maporl_core.cli.main import main
-from maporl_core.cli.shared import complete_key, complete_preset, free_name
+from maporl_core.cli.shared import complete_key, complete_preset
 from maporl_core.cli.views.tables import gain_table
 from maporl_core.cli.views.terminal import to_json
 from maporl_core.errors import (
@@ -27,6 +27,7 @@ from maporl_core.errors import (
     StoreError,
     TrainingError,
 )
+from maporl_core.kit.user_paths import free_name
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = (

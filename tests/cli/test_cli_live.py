@@ -17,8 +17,9 @@ from maporl_core.cli.views.live import LiveView, Screen
 from maporl_core.cli.views.loading import Loading, may_download
 from maporl_core.cli.views.state import RunState
 from maporl_core.cli.views.tables import gain_table, summary_table
-from maporl_core.cli.views.terminal import bytes_text, duration, number, percent, sparkline
+from maporl_core.cli.views.terminal import bytes_text, duration, number, percent
 from maporl_core.kit.signals import StopFlag
+from maporl_core.kit.sparkline import sparkline
 from maporl_core.types import Interval, PairedGain
 
 

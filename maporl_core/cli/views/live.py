@@ -24,7 +24,8 @@ from rich.text import Text
 from maporl_core.cli.views.loading import Loading, is_loading
 from maporl_core.cli.views.state import RunState
 from maporl_core.cli.views.tables import gain_table
-from maporl_core.cli.views.terminal import duration, number, percent, plain, sparkline
+from maporl_core.cli.views.terminal import duration, number, percent, plain
+from maporl_core.kit.sparkline import sparkline
 from maporl_core.types import EvalSummary, PairedGain, StepReport
 
 REFRESH_HZ = 4

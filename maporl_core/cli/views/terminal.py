@@ -11,7 +11,7 @@ import io
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -138,32 +138,3 @@ def bytes_text(count: float | None) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} TiB"
-
-
-_BLOCKS = "▁▂▃▄▅▆▇█"
-_ASCII_BLOCKS = "_.-=+*%#"
-
-
-def sparkline(
-    values: Sequence[float],
-    width: int,
-    low: float | None = None,
-    high: float | None = None,
-    ascii_only: bool = False,
-) -> str:
-    """The last ``width`` values as bars between ``low`` and ``high`` (default: their own range)."""
-    shown = list(values[-width:]) if width > 0 else []
-    finite = [value for value in shown if math.isfinite(value)]
-    if not finite:
-        return ""
-    blocks = _ASCII_BLOCKS if ascii_only else _BLOCKS
-    bottom = min(finite) if low is None else low
-    span = (max(finite) if high is None else high) - bottom
-    bars = []
-    for value in shown:
-        if not math.isfinite(value):
-            bars.append(" ")
-            continue
-        share = (value - bottom) / span if span > 0 else 0.5
-        bars.append(blocks[min(len(blocks) - 1, max(0, int(share * len(blocks))))])
-    return "".join(bars)

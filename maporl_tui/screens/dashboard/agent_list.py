@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from textual.content import Content
 from textual.widgets import Static
 
+from maporl_core.kit.sparkline import sparkline
 from maporl_tui.drawing.text import amount, one_line
-from maporl_tui.screens.dashboard.facts import AgentFacts, change_text, number, sparkline
+from maporl_tui.screens.dashboard.facts import AgentFacts, change_text, number
 
 _WIDE = 70
 _SPARKS = 10

@@ -120,16 +120,6 @@ def change_text(found: float | None) -> str:
     return f"{'▲' if found > 0 else '▼'} {signed(found, 2)}"
 
 
-def sparkline(values: Sequence[float], width: int = 12) -> str:
-    """The last ``width`` values as blocks from their lowest to their highest."""
-    values = values[-width:]
-    if not values:
-        return ""
-    low, high = min(values), max(values)
-    span = (high - low) or 1.0
-    return "".join("▁▂▃▄▅▆▇█"[min(7, int((value - low) / span * 8))] for value in values)
-
-
 # Before and after ----------------------------------------------------------------------------
 
 

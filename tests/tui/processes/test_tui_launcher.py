@@ -16,6 +16,7 @@ from tui_samples import demo_run
 from maporl_core.cli import tui
 from maporl_core.cli.main import main as maporl
 from maporl_core.errors import ConfigError, StoreError
+from maporl_core.kit.user_paths import free_name
 from maporl_core.store.reader import RunDir, StoreReader
 from maporl_tui import __main__ as command
 from maporl_tui.processes import launcher
@@ -24,7 +25,6 @@ from maporl_tui.processes.launcher import (
     LaunchError,
     Order,
     Trainer,
-    free_name,
     resume_order,
     run_order,
     start_and_wait,

@@ -12,6 +12,7 @@ import pytest
 from tui_samples import demo_run
 
 from maporl_core.config.load import load_config
+from maporl_core.kit.sparkline import sparkline
 from maporl_core.store.reader import Request, RunStatus, Series, StoreReader
 from maporl_tui.processes import machine
 from maporl_tui.processes.machine import Machine, load_lines, read_gpus
@@ -24,7 +25,6 @@ from maporl_tui.screens.dashboard.facts import (
     change_text,
     notice,
     resume_command,
-    sparkline,
 )
 from maporl_tui.widgets.status_line import status_text
 

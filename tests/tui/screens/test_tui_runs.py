@@ -12,6 +12,7 @@ import pytest
 from textual.color import Color
 from tui_samples import demo_run, own_settings, run_app, screen_text, shown, until
 
+from maporl_core.kit.sparkline import sparkline
 from maporl_core.store.reader import RunDir
 from maporl_core.store.writer import StoreWriter
 from maporl_tui.app import MaporlApp
@@ -24,7 +25,7 @@ from maporl_tui.reading.run_list import (
     read_overview,
     read_row,
 )
-from maporl_tui.reading.runs_text import COLUMNS, cells, matches, ordered, sparkline, table_text
+from maporl_tui.reading.runs_text import COLUMNS, cells, matches, ordered, table_text
 from maporl_tui.screens.dialogs import Ask, Confirm
 from maporl_tui.screens.runs import screen as runs_screen
 from maporl_tui.screens.runs.run_table import RunTable
