@@ -56,10 +56,6 @@ class Session:
         self._bad_steps = 0
         self._saved: int | None = None  # the step whose checkpoint is on disk as it would be now
         self.names = tuple(agent.name for agent in config.agents)
-        trained = config.train.train_agents
-        self.trained_agents = tuple(
-            a for a, name in enumerate(self.names) if trained is None or name in trained
-        )
 
     def attach(self, assembly: Assembly, updater: Updater) -> None:
         """Everything is loaded: from here on a signal waits until it can be obeyed."""
