@@ -189,7 +189,7 @@ class Session:
         where, turns = f"step {step + 1}: ", self.config.discussion.turns
         if ended := out_of_context(discussions, turns, keys):
             self.say("warning", "context", where + ended, step + 1)
-        for line in mismatches(result.metrics, self.config.ppo.mismatch_warn):
+        for line in mismatches(result.metrics, self.config.update.mismatch_warn):
             self.say("warning", "mismatch", where + line, step + 1)
         if not result.bad:
             self._bad_steps = 0
@@ -197,12 +197,12 @@ class Session:
         self._bad_steps += 1
         bad = not_finite(result.bad, discussions, keys)
         self.say("error", "not finite", where + bad, step + 1)
-        if self._bad_steps >= self.config.ppo.max_bad_steps:
+        if self._bad_steps >= self.config.update.max_bad_steps:
             self.checkpoint(step + 1)  # none of these steps changed anything
             raise TrainingError(
-                f"{self._bad_steps} steps in a row were not finite (ppo.max_bad_steps); saved as "
-                "it was before them: see log.txt, then start a new run with a lower ppo.lr, or "
-                f"try on with: maporl resume {self.run.name}"
+                f"{self._bad_steps} steps in a row were not finite (update.max_bad_steps); saved "
+                "as it was before them: see log.txt, then start a new run with a lower "
+                f"update.lr, or try on with: maporl resume {self.run.name}"
             )
 
     # Measuring and saving -----------------------------------------------------------------------
