@@ -29,7 +29,7 @@ OLD_PARTS = (
     *("own", "influence", "critical", "persuaded"),
     *("constructive", "persuasive", "format", "unfinished"),
 )
-"""Columns of a schema-2 store's rewards; later stores keep a row per part."""
+"""Columns of a schema-2 store's rewards; later stores keep a row per part that is not 0."""
 
 Account = dict[str, dict[Any, Any]]
 
@@ -98,18 +98,14 @@ def _tokens(connection: sqlite3.Connection) -> Iterator[tuple[Any, Any]]:
 def _parts(connection: sqlite3.Connection) -> Iterator[tuple[Any, Any]]:
     if _columns(connection, "reward_terms"):
         query = "SELECT discussion, turn, agent, name, value FROM reward_terms"
-        names = (
-            dict(connection.execute("SELECT id, name FROM part_names"))
-            if _columns(connection, "part_names")
-            else {}
-        )
-        for *place, name, value in connection.execute(query):
-            yield (*place, names.get(name, name)), value or 0.0
+        for *place, value in connection.execute(query):
+            yield tuple(place), value
         return
     columns = ", ".join(OLD_PARTS)
     for row in connection.execute(f"SELECT discussion, turn, agent, {columns} FROM reward_parts"):
         for name, value in zip(OLD_PARTS, row[3:], strict=True):
-            yield (*row[:3], name), value or 0.0
+            if value != 0:
+                yield (*row[:3], name), value
 
 
 def _credit(connection: sqlite3.Connection) -> Iterator[tuple[Any, Any]]:

@@ -118,7 +118,7 @@ def one_step(session: Session, assembly: Assembly, updater: Updater, step: int) 
         **reward_metrics(paid, assembly.scheme.parts),
         **assembly.scheme.counts(discussions),
         **result.metrics,
-        **speed_metrics(discussions, rows, config.update.epochs, clock.laps),
+        **speed_metrics(discussions, rows, config.ppo.epochs, clock.laps),
         **memory_metrics(),
     }
     scoring = assembly.verifier.take_seconds()
@@ -138,17 +138,11 @@ def _paid(
     return [
         Paid(
             discussion,
-            tuple(
-                tuple(
-                    MessageReward(
-                        paid[Place(d, m.turn, m.agent, m.branch)],
-                        result.advantage.get(Place(d, m.turn, m.agent, m.branch)),
-                        result.kl.get(Place(d, m.turn, m.agent, m.branch)),
-                    )
-                    for m in row
-                )
-                for row in discussion.messages
-            ),
+            {
+                place: MessageReward(pay, result.advantage.get(place), result.kl.get(place))
+                for place, pay in paid.items()
+                if place.discussion == d
+            },
         )
         for d, discussion in enumerate(held)
     ]

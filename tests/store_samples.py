@@ -14,6 +14,7 @@ from maporl_core.types import (
     EvalSummary,
     Interval,
     Message,
+    Place,
     Problem,
     RewardParts,
 )
@@ -60,18 +61,16 @@ def discussion(
     return Discussion(problem, NAMES[: len(correct_TA[0])], tuple(rows))
 
 
-def rewards(of: Discussion) -> tuple[tuple[MessageReward, ...], ...]:
-    return tuple(
-        tuple(
-            MessageReward(
-                RewardParts(own=0.1 * (m.turn + 1), influence=0.3, persuaded=-1.0, format=-0.1),
-                advantage=m.agent - 0.5,
-                kl=0.001,
-            )
-            for m in row
+def rewards(of: Discussion, number: int = 0) -> dict[Place, MessageReward]:
+    """Pay for every message, whose place numbers the discussion as ``number``."""
+    return {
+        Place(number, m.turn, m.agent, m.branch): MessageReward(
+            RewardParts(own=0.1 * (m.turn + 1), influence=0.3, persuaded=-1.0, format=-0.1),
+            advantage=m.agent - 0.5,
+            kl=0.001,
         )
-        for row in of.messages
-    )
+        for m in of.everything()
+    }
 
 
 def paid(number: int = 0, **options: object) -> Paid:

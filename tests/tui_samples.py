@@ -29,6 +29,7 @@ from maporl_core.types import (
     EvalSummary,
     Interval,
     Message,
+    Place,
     Problem,
 )
 from maporl_tui.app import MaporlApp
@@ -78,13 +79,11 @@ def held(
 
 
 def paid(discussion: Discussion, config: RewardConfig) -> Paid:
-    rewards = tuple(
-        tuple(
-            MessageReward(parts, advantage=0.1 * m.turn, kl=0.01)
-            for m, parts in zip(r, p, strict=True)
-        )
-        for r, p in zip(discussion.messages, reward_discussion(discussion, config), strict=True)
-    )
+    rewards = {
+        Place(0, t, a): MessageReward(parts, advantage=0.1 * t, kl=0.01)
+        for t, row in enumerate(reward_discussion(discussion, config))
+        for a, parts in enumerate(row)
+    }
     return Paid(discussion, rewards)
 
 
@@ -107,7 +106,7 @@ def metrics_of(step: int, discussions: Sequence[Paid], agents: Sequence[str]) ->
         metrics[f"agreement/turn_{t + 1}"] = sum(len(set(r)) == 1 for r in right) / len(right)
         for a, name in enumerate(agents):
             metrics[f"accuracy/{name}/turn_{t + 1}"] = sum(r[a] for r in right) / len(right)
-    parts = [m.parts for p in discussions for row in p.rewards_TA or () for m in row]
+    parts = [reward.pay for p in discussions for reward in (p.rewards or {}).values()]
     for name in (*REWARD_PARTS, "total"):
         metrics[f"reward/{name}"] = sum(getattr(part, name) for part in parts) / len(parts)
     for scope in ("ppo", *(f"policy/{name}" for name in agents)):

@@ -42,25 +42,23 @@ def evaluate(
     temperature: float,
     seed: int,
     progress: Progress,
-    heartbeat: Callable[[], float] | None = None,
+    heartbeat: Callable[[], None] | None = None,
 ) -> tuple[EvalSummary, list[Discussion]]:
     """Hold one discussion per problem and sum up.
 
     ``policy_state`` "base" lets the bare base speak in every turn; anything else uses the adapters
     as they are now.  Seeds depend on ``seed`` and a problem's place only: two calls with the same
-    problems differ by the policies alone.  ``heartbeat`` is called after every turn; the seconds
-    that it waited are not counted.
+    problems differ by the policies alone.  ``heartbeat`` is called after every turn.
     """
-    started, waited = time.perf_counter(), 0.0
+    started = time.perf_counter()
     turns, agents = assembly.config.discussion.turns, len(assembly.speakers)
     progress.stage(f"evaluating {label}", len(problems) * turns * agents)
     rules = assembly.rules(seed, temperature, untrained=policy_state == "base")
 
     def turn(messages: int) -> None:
-        nonlocal waited
         progress.advance(messages)
         if heartbeat is not None:
-            waited += heartbeat()
+            heartbeat()
 
     discussions = assembly.hold(problems, range(len(problems)), rules, Listeners(turn=turn))
     summary = summarise(
@@ -70,7 +68,7 @@ def evaluate(
         policy_state=policy_state,
         temperature=temperature,
         seed=seed,
-        seconds=time.perf_counter() - started - waited,
+        seconds=time.perf_counter() - started,
     )
     progress.evaluated(summary)
     return summary, discussions

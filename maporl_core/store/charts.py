@@ -13,7 +13,7 @@ import math
 import sqlite3
 from collections.abc import Iterable
 
-from maporl_core.store.records import MetricBatch, Series
+from maporl_core.store.run_records import MetricBatch, Series
 from maporl_core.store.schema import BUCKET_WIDTHS
 from maporl_core.store.values import get_number
 

@@ -15,21 +15,17 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from maporl_core.errors import StoreError
+from maporl_core.store import schema
 from maporl_core.store.failures import sqlite_code, store_errors
-from maporl_core.store.schema import (
-    APPLICATION_ID,
-    SCHEMA_VERSION,
-    create_tables,
-    migrate,
-    stored_version,
-)
+from maporl_core.store.older import adapt, migrate
+from maporl_core.store.schema import APPLICATION_ID, create_tables, stored_version
 
 WRITE_PATIENCE = 30.0
 """Seconds a writer waits for another writer before it gives up."""
@@ -45,9 +41,13 @@ _NETWORK = {
 
 @dataclass(slots=True)
 class ReadConnection:
-    """A read-only connection; ``frozen`` when it shows the file as it was when it was opened."""
+    """A read-only connection; ``frozen`` when it shows the file as it was when it was opened.
+
+    ``version`` is the schema that the store had then; an older one is shown through views.
+    """
 
     connection: sqlite3.Connection
+    version: int
     frozen: bool = False
     copy: tempfile.TemporaryDirectory[str] | None = None
 
@@ -83,17 +83,18 @@ def is_store(path: Path) -> bool:
     return head.startswith(b"SQLite format 3\x00") and head[68:] == APPLICATION_ID.to_bytes(4)
 
 
-def open_for_writing(path: Path) -> sqlite3.Connection:
-    """An existing store, migrated if it is older.  Raises StoreError otherwise."""
+def open_for_writing(
+    path: Path, may_migrate: Callable[[], None] | None = None
+) -> sqlite3.Connection:
+    """An existing store, migrated if it is older.  Raises StoreError otherwise.
+
+    ``may_migrate`` is asked before an older store is migrated, and raises if it should not be.
+    """
     with store_errors("open", path):
-        _must_exist(path)
-        if not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
-            # SQLite would open it all the same and complain at the first write.
-            raise PermissionError(errno.EACCES, "not writable")
-        connection = _connect(path, "mode=rw", WRITE_PATIENCE)
+        connection = _open_writable(path)
         try:
-            stored_version(connection, path)
-            _set_journal(connection, network_file_system(path) is not None)
+            if stored_version(connection, path) < schema.SCHEMA_VERSION and may_migrate is not None:
+                may_migrate()
             migrate(connection, path)
         except BaseException:
             connection.close()
@@ -101,23 +102,20 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         return connection
 
 
+def open_for_requests(path: Path) -> sqlite3.Connection:
+    """An existing store to leave requests in, whatever its version: its trainer may be an older
+    maporl, which a migration would stop.  Raises StoreError otherwise."""
+    with store_errors("open", path):
+        return _open_writable(path)
+
+
 def open_for_reading(path: Path) -> ReadConnection:
     """An existing store, read-only; works beside a writer and in folders that cannot be written.
 
-    An older store is migrated first where the folder allows it.  Raises StoreError otherwise.
+    An older store is left as it is.  Raises StoreError for what cannot be read.
     """
     with store_errors("open", path):
         _must_exist(path)
-        opened = _open_somehow(path)
-        try:
-            version = stored_version(opened.connection, path)
-        except BaseException:
-            opened.close()
-            raise
-        if version == SCHEMA_VERSION:
-            return opened
-        opened.close()
-        open_for_writing(path).close()
         return _open_somehow(path)
 
 
@@ -155,6 +153,21 @@ def _must_exist(path: Path) -> None:
         raise StoreError(f"no run store at {path}: name the folder of a run")
 
 
+def _open_writable(path: Path) -> sqlite3.Connection:
+    _must_exist(path)
+    if not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+        # SQLite would open it all the same and complain at the first write.
+        raise PermissionError(errno.EACCES, "not writable")
+    connection = _connect(path, "mode=rw", WRITE_PATIENCE)
+    try:
+        stored_version(connection, path)
+        _set_journal(connection, network_file_system(path) is not None)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 def _connect(path: Path, options: str, patience: float) -> sqlite3.Connection:
     address = f"file:{quote(str(path.absolute()))}?{options}"
     connection = sqlite3.connect(
@@ -175,7 +188,7 @@ def _set_journal(connection: sqlite3.Connection, network: bool) -> None:
 
 def _open_somehow(path: Path) -> ReadConnection:
     try:
-        return ReadConnection(_readable(_connect(path, "mode=ro", READ_PATIENCE)))
+        return _readable(_connect(path, "mode=ro", READ_PATIENCE), path)
     except sqlite3.OperationalError as error:
         if not sqlite_code(error).startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")):
             raise
@@ -183,7 +196,7 @@ def _open_somehow(path: Path) -> ReadConnection:
     logs = [path.with_name(path.name + end) for end in ("-wal", "-journal")]
     logs = [log for log in logs if log.is_file() and log.stat().st_size]
     if not logs:
-        return ReadConnection(_readable(_connect(path, "immutable=1", READ_PATIENCE)), frozen=True)
+        return _readable(_connect(path, "immutable=1", READ_PATIENCE), path, frozen=True)
     # A log was left behind by a killed writer: its rows count, so read a copy that can recover.
     folder = tempfile.TemporaryDirectory(prefix="maporl-")
     try:
@@ -191,20 +204,22 @@ def _open_somehow(path: Path) -> ReadConnection:
         shutil.copyfile(path, copy)
         for log in logs:
             shutil.copyfile(log, copy.with_name(log.name))
-        connection = _readable(_connect(copy, "mode=rw", READ_PATIENCE))
+        opened = _readable(_connect(copy, "mode=rw", READ_PATIENCE), path, frozen=True)
     except BaseException:
         folder.cleanup()
         raise
-    return ReadConnection(connection, frozen=True, copy=folder)
+    opened.copy = folder
+    return opened
 
 
-def _readable(connection: sqlite3.Connection) -> sqlite3.Connection:
-    """The connection, proven able to read and unable to write."""
+def _readable(connection: sqlite3.Connection, path: Path, frozen: bool = False) -> ReadConnection:
+    """The connection, proven able to read and unable to write; ``path`` names it in errors."""
     try:
-        connection.execute("PRAGMA query_only = 1")
         connection.execute("PRAGMA cache_size = -16000")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        version = adapt(connection, path)
+        connection.execute("PRAGMA query_only = 1")
     except BaseException:
         connection.close()
         raise
-    return connection
+    return ReadConnection(connection, version, frozen)

@@ -31,21 +31,19 @@ def read_outcomes(connection: sqlite3.Connection, evaluation: int) -> tuple[Ques
     """Every question of one evaluation, in the order they were asked; empty when unknown."""
     questions: dict[int, str] = {}
     cells: dict[int, list[list[tuple[bool | None, str | None, float | None]]]] = {}
-    for key, problem_id in connection.execute(
-        "SELECT d.id, p.problem_id FROM discussions d "
+    for key, turns, problem_id in connection.execute(
+        "SELECT d.id, d.turns, p.problem_id FROM discussions d "
         "JOIN problems p ON p.id = d.problem WHERE d.evaluation = ? ORDER BY d.id",
         (evaluation,),
     ):
         questions[key] = get_text(problem_id)
-        cells[key] = []
+        cells[key] = [[] for _ in range(turns)]
     for key, turn, correct, answer, score in connection.execute(
         "SELECT m.discussion, m.turn, m.correct, m.answer, m.score FROM discussions d "
-        "JOIN messages m ON m.discussion = d.id WHERE d.evaluation = ? "
+        "JOIN messages m ON m.discussion = d.id WHERE d.evaluation = ? AND m.chosen "
         "ORDER BY m.discussion, m.turn, m.agent",
         (evaluation,),
     ):
-        if turn == len(cells[key]):
-            cells[key].append([])
         cells[key][turn].append(
             (get_flag(correct), get_optional_text(answer), get_optional_number(score))
         )

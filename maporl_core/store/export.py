@@ -3,8 +3,9 @@
 In: an open ``StoreReader``.  Out: JSONL or Parquet that ``datasets.load_dataset`` reads, metrics as
 CSV or JSONL.  Neighbours: ``cli runs export`` calls it.  pyarrow is imported on first use.
 
-One row is one discussion, its messages nested.  Files are strict Unicode, which cannot hold lone
-surrogates: they are written as U+FFFD.  (The store keeps them.)
+One row is one discussion, its messages nested, each with the parts of a reward that the run
+declares.  A file is of one moment of the run, and there whole or not at all.  It is strict Unicode,
+which cannot hold lone surrogates: they are written as U+FFFD.  (The store keeps them.)
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import csv
 import json
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -22,8 +23,9 @@ from typing import Any, Literal
 from maporl_core.errors import ConfigError
 from maporl_core.kit.finite import finite as _finite
 from maporl_core.store.failures import store_errors
+from maporl_core.store.queries import SUMS
 from maporl_core.store.reader import DiscussionFilter, MessageReward, StoredDiscussion, StoreReader
-from maporl_core.types import REWARD_PARTS, Message
+from maporl_core.types import Message
 
 OnRows = Callable[[int], None]
 
@@ -47,10 +49,12 @@ def export_discussions(
         raise ConfigError(f"discussions cannot be exported as {format!r}: use jsonl or parquet")
     run = reader.run.name
     chosen = wanted if wanted is not None else DiscussionFilter(split="train")
-    rows = (_row(run, stored) for stored in reader.discussions(chosen))
-    with _replacing(path) as part:
-        write = _write_parquet if format == "parquet" else _write_jsonl
-        return write(part, rows, on_rows or _unheard)
+    with _replacing(path) as part, reader.unchanging():
+        parts = [declared.name for declared in reader.reward_parts()]
+        rows = (_row(run, stored, parts) for stored in reader.discussions(chosen))
+        if format == "parquet":
+            return _write_parquet(part, rows, parts, on_rows or _unheard)
+        return _write_jsonl(part, rows, on_rows or _unheard)
 
 
 def export_metrics(reader: StoreReader, path: Path, format: Literal["csv", "jsonl"] = "csv") -> int:
@@ -108,11 +112,13 @@ def _write_jsonl(path: Path, rows: Iterator[dict[str, Any]], on_rows: OnRows) ->
     return written
 
 
-def _write_parquet(path: Path, rows: Iterator[dict[str, Any]], on_rows: OnRows) -> int:
+def _write_parquet(
+    path: Path, rows: Iterator[dict[str, Any]], parts: Sequence[str], on_rows: OnRows
+) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema = _parquet_schema()
+    schema = _parquet_schema(parts)
     written = 0
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         while group := list(islice(rows, _GROUP)):
@@ -122,15 +128,18 @@ def _write_parquet(path: Path, rows: Iterator[dict[str, Any]], on_rows: OnRows) 
     return written
 
 
-def _parquet_schema() -> Any:
+def _parquet_schema(parts: Sequence[str]) -> Any:
     import pyarrow as pa
 
     text, number, count, flag = pa.string(), pa.float64(), pa.int64(), pa.bool_()
-    reward = pa.struct([(name, number) for name in (*REWARD_PARTS, "total", "advantage", "kl")])
+    reward = pa.struct([(name, number) for name in (*parts, *SUMS)])
     message = pa.struct(
         [
             ("turn", count),
             ("agent", count),
+            ("branch", count),
+            ("phase", text),
+            ("chosen", flag),
             ("name", text),
             ("policy", text),
             ("text", text),
@@ -154,6 +163,7 @@ def _parquet_schema() -> Any:
             ("problem_id", text),
             ("question", text),
             ("gold", text),
+            ("sample", count),
             ("agents", pa.list_(text)),
             ("turns", count),
             ("stopped_early", flag),
@@ -163,7 +173,7 @@ def _parquet_schema() -> Any:
     )
 
 
-def _row(run: str, stored: StoredDiscussion) -> dict[str, Any]:
+def _row(run: str, stored: StoredDiscussion, parts: Sequence[str]) -> dict[str, Any]:
     row, discussion = stored.row, stored.discussion
     problem = discussion.problem
     return {
@@ -176,23 +186,28 @@ def _row(run: str, stored: StoredDiscussion) -> dict[str, Any]:
         "problem_id": _valid(problem.id),
         "question": _valid(problem.question),
         "gold": _valid(problem.gold),
+        "sample": discussion.sample + 1,
         "agents": [_valid(name) for name in discussion.agents],
         "turns": discussion.turns,
         "stopped_early": discussion.stopped_early,
         **{name: getattr(row, name) for name in _FLAGS},
         "messages": [
-            _message(message, discussion.agents[agent], reward)
-            for turn, messages in enumerate(discussion.messages)
-            for agent, message in enumerate(messages)
-            for reward in [stored.rewards_TA[turn][agent] if stored.rewards_TA else None]
+            _message(
+                message, discussion.agents[message.agent], _reward(stored.reward(message), parts)
+            )
+            for messages in discussion.messages
+            for message in messages
         ],
     }
 
 
-def _message(message: Message, name: str, reward: MessageReward | None) -> dict[str, Any]:
+def _message(message: Message, name: str, reward: dict[str, float | None]) -> dict[str, Any]:
     return {
         "turn": message.turn + 1,
         "agent": message.agent + 1,
+        "branch": message.branch + 1,
+        "phase": message.phase,
+        "chosen": message.chosen,
         "name": _valid(name),
         "policy": _valid(message.policy),
         "text": _valid(message.text),
@@ -202,17 +217,17 @@ def _message(message: Message, name: str, reward: MessageReward | None) -> dict[
         "finish": message.finish,
         "tokens": len(message.ids),
         "dropped_context": message.dropped_context,
-        "reward": _reward(reward),
+        "reward": reward,
     }
 
 
-def _reward(reward: MessageReward | None) -> dict[str, float | None]:
+def _reward(reward: MessageReward | None, parts: Sequence[str]) -> dict[str, float | None]:
     """Always the same keys, so that a reader that guesses types guesses one type."""
     if reward is None:
-        return dict.fromkeys((*REWARD_PARTS, "total", "advantage", "kl"))
+        return dict.fromkeys((*parts, *SUMS))
     return {
-        **{name: _finite(getattr(reward.parts, name)) for name in REWARD_PARTS},
-        "total": _finite(reward.parts.total),
+        **{name: _finite(reward.pay.parts.get(name, 0.0)) for name in parts},
+        "total": _finite(reward.pay.total),
         "advantage": _finite(reward.advantage),
         "kl": _finite(reward.kl),
     }

@@ -51,11 +51,14 @@ class LiveWriter:
         """Put these messages in place of what was known of them."""
         with self._write() as connection:
             connection.executemany(
-                "INSERT OR REPLACE INTO live_messages VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO live_messages(turn, agent, branch, phase, status, correct, "
+                "score, reward, answer, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [
                     (
                         message.turn,
                         message.agent,
+                        message.branch,
+                        message.phase,
                         message.status,
                         put_flag(message.correct),
                         put_optional_number(message.score),

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from maporl_core.store.parts import read_parts
 from maporl_core.store.records import (
     DiscussionRow,
     MessageReward,
@@ -29,14 +30,13 @@ from maporl_core.store.values import (
     unpack_floats,
     unpack_ints,
 )
-from maporl_core.types import REWARD_PARTS, Discussion, Message, Problem, RewardParts
+from maporl_core.types import Discussion, Message, Pay, Place, Problem
 
-_Item = TypeVar("_Item")
 _PREVIEW = 200
 
 _ROW_COLUMNS = (
-    "d.id, d.step, d.split, d.evaluation, p.problem_id, p.gold, r.names, d.turns, d.stopped_early, "
-    + ", ".join(f"d.{flag}" for flag in OUTCOME_FLAGS)
+    "d.id, d.step, d.split, d.evaluation, p.problem_id, p.gold, r.names, d.turns, d.sample, "
+    "d.stopped_early, " + ", ".join(f"d.{flag}" for flag in OUTCOME_FLAGS)
 )
 _ROW_TABLES = "discussions d JOIN problems p ON p.id = d.problem JOIN rosters r ON r.id = d.roster"
 
@@ -48,13 +48,13 @@ def discussion_rows(
     if not keys:
         return ()
     marks = _marks(keys)
-    verdicts: defaultdict[int, dict[int, dict[int, bool | None]]] = defaultdict(
-        lambda: defaultdict(dict)
-    )
-    for key, turn, agent, correct in connection.execute(
-        f"SELECT discussion, turn, agent, correct FROM messages WHERE discussion IN {marks}", keys
+    verdicts: defaultdict[int, _Verdicts] = defaultdict(lambda: defaultdict(list))
+    for key, turn, correct in connection.execute(
+        f"SELECT discussion, turn, correct FROM messages WHERE discussion IN {marks} AND chosen "
+        "ORDER BY discussion, turn, agent",
+        keys,
     ):
-        verdicts[key][turn][agent] = get_flag(correct)
+        verdicts[key][turn].append(get_flag(correct))
     found = {}
     for values in connection.execute(
         f"SELECT {_ROW_COLUMNS}, substr(p.question, 1, {4 * _PREVIEW}) FROM {_ROW_TABLES} "
@@ -90,8 +90,8 @@ def whole_discussions(
             known,
         )
     }
-    tokens = _tokens(connection, known)
-    messages, prompts = _messages(connection, known, tokens)
+    turns = {row.id: row.turns for row in rows}
+    messages, prompts = _messages(connection, turns, _tokens(connection, known))
     rewards = _rewards(connection, known)
     return tuple(
         StoredDiscussion(
@@ -99,22 +99,23 @@ def whole_discussions(
             discussion=Discussion(
                 problem=problems[row.id],
                 agents=row.agents,
-                messages=_square(messages[row.id]),
+                messages=tuple(map(tuple, messages[row.id])),
                 stopped_early=row.stopped_early,
+                sample=row.sample,
             ),
-            rewards_TA=_square(rewards[row.id]) if row.id in rewards else None,
-            prompts_TA=_square(prompts[row.id]),
+            rewards=rewards.get(row.id),
+            prompts=prompts[row.id],
         )
         for row in rows
     )
 
 
-def _discussion_row(
-    values: tuple[Any, ...], verdicts: dict[int, dict[int, bool | None]]
-) -> DiscussionRow:
-    key, step, split, evaluation, problem_id, gold, names, turns, stopped, *rest = values
+_Verdicts = Mapping[int, list[bool | None]]
+
+
+def _discussion_row(values: tuple[Any, ...], verdicts: _Verdicts) -> DiscussionRow:
+    key, step, split, evaluation, problem_id, gold, names, turns, sample, stopped, *rest = values
     flags = dict(zip(OUTCOME_FLAGS, map(bool, rest[:-1]), strict=True))
-    agents = tuple(json.loads(names))
     return DiscussionRow(
         id=key,
         step=step,
@@ -123,26 +124,24 @@ def _discussion_row(
         problem_id=get_text(problem_id),
         question=preview(rest[-1], _PREVIEW),
         gold=get_optional_text(gold),
-        agents=agents,
+        agents=tuple(json.loads(names)),
         turns=turns,
         stopped_early=bool(stopped),
-        correct_TA=tuple(
-            tuple(verdicts[turn].get(agent) for agent in range(len(agents)))
-            for turn in range(turns)
-        ),
+        correct_TA=tuple(tuple(verdicts.get(turn, ())) for turn in range(turns)),
+        sample=sample,
         **flags,
     )
 
 
-_Tokens = dict[tuple[int, int, int], tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...]]]
+_Tokens = dict[Place, tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...]]]
 
 
 def _tokens(connection: sqlite3.Connection, keys: Sequence[int]) -> _Tokens:
-    """(new prompt ids, ids, log-probabilities) by (discussion, turn, agent)."""
+    """(new prompt ids, ids, log-probabilities) by place."""
     return {
-        (key, turn, agent): (unpack_ints(prompt), unpack_ints(ids), unpack_floats(logprobs))
-        for key, turn, agent, prompt, ids, logprobs in connection.execute(
-            "SELECT discussion, turn, agent, prompt, ids, logprobs FROM message_tokens "
+        Place(*place): (unpack_ints(prompt), unpack_ints(ids), unpack_floats(logprobs))
+        for *place, prompt, ids, logprobs in connection.execute(
+            "SELECT discussion, turn, agent, branch, prompt, ids, logprobs FROM message_tokens "
             f"WHERE discussion IN {_marks(keys)}",
             keys,
         )
@@ -150,69 +149,87 @@ def _tokens(connection: sqlite3.Connection, keys: Sequence[int]) -> _Tokens:
 
 
 def _messages(
-    connection: sqlite3.Connection, keys: Sequence[int], tokens: _Tokens
-) -> tuple[dict[int, list[list[Message]]], dict[int, list[list[NewPrompt | None]]]]:
-    messages: dict[int, list[list[Message]]] = defaultdict(list)
-    prompts: dict[int, list[list[NewPrompt | None]]] = defaultdict(list)
+    connection: sqlite3.Connection, turns: Mapping[int, int], tokens: _Tokens
+) -> tuple[dict[int, list[list[Message]]], dict[int, dict[Place, NewPrompt]]]:
+    """Per discussion its messages by turn, in the order they were spoken, and their prompts."""
+    messages: dict[int, list[list[Message]]] = {
+        key: [[] for _ in range(count)] for key, count in turns.items()
+    }
+    prompts: dict[int, dict[Place, NewPrompt]] = {key: {} for key in turns}
+    last: dict[tuple[int, int], list[Message]] = defaultdict(list)  # an agent's chosen messages
     for values in connection.execute(
-        "SELECT discussion, turn, agent, correct, score, finish, continues, dropped_context, "
-        f"policy, answer, text, prompt FROM messages WHERE discussion IN {_marks(keys)} "
-        "ORDER BY discussion, turn, agent",
-        keys,
+        "SELECT discussion, turn, agent, branch, chosen, phase, correct, score, finish, continues, "
+        "dropped_context, policy, answer, text, prompt FROM messages "
+        f"WHERE discussion IN {_marks(list(turns))} ORDER BY rowid",
+        list(turns),
     ):
-        key, turn, agent, correct, score, finish, continues, dropped, *texts = values
-        policy, answer, text, prompt = texts
-        new, ids, logprobs = tokens.get((key, turn, agent), ((), (), ()))
-        if continues and (key, turn, agent) in tokens:
-            before = messages[key][turn - 1][agent]
+        key, turn, agent, branch, chosen, *facts, prompt = values
+        continues = facts[4]
+        place = Place(key, turn, agent, branch)
+        new, ids, logprobs = tokens.get(place, ((), (), ()))
+        if continues and place in tokens:
+            before = next(m for m in reversed(last[key, agent]) if m.turn < turn)
             new = (*before.prompt_ids, *before.ids, *new)
-        message = Message(
-            turn=turn,
-            agent=agent,
-            policy=get_optional_text(policy),
-            prompt_ids=new,
-            ids=ids,
-            logprobs=logprobs,
-            text=get_text(text),
-            finish=finish,
-            answer=get_optional_text(answer),
-            correct=get_flag(correct),
-            score=get_optional_number(score),
-            dropped_context=dropped,
-        )
-        known = None if prompt is None else NewPrompt(get_text(prompt), bool(continues))
-        if turn == len(messages[key]):
-            messages[key].append([])
-            prompts[key].append([])
+        message = _message(place, bool(chosen), facts, (new, ids, logprobs))
+        if chosen:
+            last[key, agent].append(message)
         messages[key][turn].append(message)
-        prompts[key][turn].append(known)
+        if prompt is not None:
+            prompts[key][place] = NewPrompt(get_text(prompt), bool(continues))
     return messages, prompts
+
+
+def _message(
+    place: Place,
+    chosen: bool,
+    facts: Sequence[Any],
+    tokens: tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...]],
+) -> Message:
+    phase, correct, score, finish, _continues, dropped, policy, answer, text = facts
+    prompt_ids, ids, logprobs = tokens
+    return Message(
+        turn=place.turn,
+        agent=place.agent,
+        policy=get_optional_text(policy),
+        prompt_ids=prompt_ids,
+        ids=ids,
+        logprobs=logprobs,
+        text=get_text(text),
+        finish=finish,
+        answer=get_optional_text(answer),
+        correct=get_flag(correct),
+        score=get_optional_number(score),
+        dropped_context=dropped,
+        branch=place.branch,
+        phase=phase,
+        chosen=chosen,
+    )
 
 
 def _rewards(
     connection: sqlite3.Connection, keys: Sequence[int]
-) -> dict[int, list[list[MessageReward]]]:
-    rewards: dict[int, list[list[MessageReward]]] = defaultdict(list)
-    for key, turn, _agent, *values in connection.execute(
-        f"SELECT discussion, turn, agent, {', '.join(REWARD_PARTS)}, advantage, kl "
-        f"FROM reward_parts WHERE discussion IN {_marks(keys)} ORDER BY discussion, turn, agent",
+) -> dict[int, dict[Place, MessageReward]]:
+    """Per discussion what its messages were paid, with every part that the run declares."""
+    names = [part.name for part in read_parts(connection)]
+    marks = _marks(keys)
+    terms: defaultdict[Place, dict[str, float]] = defaultdict(lambda: dict.fromkeys(names, 0.0))
+    for *place, name, value in connection.execute(
+        "SELECT discussion, turn, agent, branch, name, value FROM reward_terms "
+        f"WHERE discussion IN {marks}",
         keys,
     ):
-        *parts, advantage, kl = values
-        if turn == len(rewards[key]):
-            rewards[key].append([])
-        rewards[key][turn].append(
-            MessageReward(
-                RewardParts(**dict(zip(REWARD_PARTS, map(get_number, parts), strict=True))),
-                get_optional_number(advantage),
-                get_optional_number(kl),
-            )
+        terms[Place(*place)][name] = get_number(value)
+    rewards: dict[int, dict[Place, MessageReward]] = defaultdict(dict)
+    for *spot, advantage, kl in connection.execute(
+        f"SELECT discussion, turn, agent, branch, advantage, kl FROM rewards "
+        f"WHERE discussion IN {marks} ORDER BY discussion, turn, agent, branch",
+        keys,
+    ):
+        place = Place(*spot)
+        rewards[place.discussion][place] = MessageReward(
+            Pay(terms[place]), get_optional_number(advantage), get_optional_number(kl)
         )
     return rewards
-
-
-def _square(rows: Iterable[Iterable[_Item]]) -> tuple[tuple[_Item, ...], ...]:
-    return tuple(tuple(row) for row in rows)
 
 
 def _marks(keys: Sequence[int]) -> str:

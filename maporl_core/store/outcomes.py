@@ -6,7 +6,6 @@ In: a ``Discussion``.  Out: an ``Outcome``.  Neighbours: ``rows`` stores it.  Pu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 from maporl_core.types import Discussion, Message
 
@@ -17,14 +16,15 @@ SCORE_THRESHOLD = 0.5  # without a gold answer a message counts as right from th
 class Outcome:
     """``first_right`` and ``final_right`` count right agents; None where nothing tells them.
 
-    corrected: some agent went wrong → right from one turn to the next.  broke: some agent went
-    right → wrong.  persuaded: some agent changed to the verdict that the majority of the *other*
-    agents had a turn earlier (either way; a tie is no majority).  all_wrong, all_right: in the
-    last turn.
+    corrected: some agent went wrong → right from one of its messages to the next.  broke: some
+    agent went right → wrong.  persuaded: some agent changed to the verdict that the majority of the
+    *other* agents had when it spoke (either way; a tie is no majority).  all_wrong, all_right: in
+    the last turn, in which ``final_said`` agents spoke.
     """
 
     first_right: int | None = None
     final_right: int | None = None
+    final_said: int | None = None
     corrected: bool = False
     broke: bool = False
     persuaded: bool = False
@@ -33,29 +33,38 @@ class Outcome:
 
 
 def outcome(discussion: Discussion) -> Outcome:
-    """Flags of one discussion; all off where some message has neither verdict nor score."""
-    right_TA = [[_right(message) for message in row] for row in discussion.messages]
-    if not right_TA or any(right is None for row in right_TA for right in row):
+    """Flags of one discussion; all off where some answer has neither verdict nor score.
+
+    A message of another phase than "answer" counts where something tells whether it is right.
+    """
+    rights = [
+        {m.agent: right for m in discussion.said(turn) if (right := _right(m)) is not None}
+        for turn in range(discussion.turns)
+    ]
+    answers = (m for turn in range(discussion.turns) for m in discussion.said(turn))
+    if any(m.phase == "answer" and _right(m) is None for m in answers) or not any(rights):
         return Outcome()
     corrected = broke = persuaded = False
-    for before_A, after_A in pairwise(right_TA):
-        for agent, (before, after) in enumerate(zip(before_A, after_A, strict=True)):
-            if before == after:
+    latest: dict[int, bool] = {}
+    for row in rights:
+        for agent, after in row.items():
+            if latest.get(agent, after) == after:
                 continue
-            corrected = corrected or bool(after)
-            broke = broke or bool(before)
-            others = before_A[:agent] + before_A[agent + 1 :]
-            agreeing = sum(bool(other) == bool(after) for other in others)
-            persuaded = persuaded or 2 * agreeing > len(others)
-    final = sum(map(bool, right_TA[-1]))
+            corrected = corrected or after
+            broke = broke or not after
+            others = [right for other, right in latest.items() if other != agent]
+            persuaded = persuaded or 2 * others.count(after) > len(others)
+        latest |= row
+    final = [*rights[-1].values()]
     return Outcome(
-        first_right=sum(map(bool, right_TA[0])),
-        final_right=final,
+        first_right=sum(rights[0].values()) if rights[0] else None,
+        final_right=sum(final) if final else None,
+        final_said=len(final),
         corrected=corrected,
         broke=broke,
         persuaded=persuaded,
-        all_wrong=final == 0,
-        all_right=final == len(right_TA[-1]),
+        all_wrong=bool(final) and not any(final),
+        all_right=bool(final) and all(final),
     )
 
 

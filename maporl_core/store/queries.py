@@ -19,6 +19,9 @@ from maporl_core.store.rows import has_search, searchable
 from maporl_core.store.schema import OUTCOME_FLAGS
 from maporl_core.store.values import put_text
 
+SUMS = ("total", "advantage", "kl")
+"""What is kept of a paid message beside the parts."""
+
 _SHORTEST_PREFIX = 3  # shorter unfinished words would match too much to be quick or useful
 
 
@@ -62,6 +65,31 @@ def count(connection: sqlite3.Connection, wanted: DiscussionFilter) -> int:
     return int(row[0])
 
 
+def reward_values(
+    connection: sqlite3.Connection, part: str, steps: tuple[int, int], limit: int
+) -> tuple[float, ...]:
+    """A part, or one of ``SUMS``, of the paid messages of these steps, newest first, without NaN.
+
+    A part that has no row is 0.
+    """
+    value, names, known = f"w.{part}", [], f"w.{part} IS NOT NULL"
+    if part not in SUMS:
+        known = "1"
+        value = (
+            "coalesce((SELECT coalesce(t.value, 'nan') FROM reward_terms t "
+            "WHERE t.discussion = w.discussion AND t.turn = w.turn AND t.agent = w.agent "
+            "AND t.branch = w.branch AND t.name = ?), 0.0)"
+        )
+        names = [part]
+    rows = connection.execute(
+        f"SELECT {value} FROM discussions d CROSS JOIN rewards w ON w.discussion = d.id "
+        f"WHERE d.step BETWEEN ? AND ? AND +d.split = 'train' AND {known} "
+        "ORDER BY d.id DESC LIMIT ?",
+        (*names, *steps, limit),
+    )
+    return tuple(float(found) for (found,) in rows if found is not None and found != "nan")
+
+
 def search_phrase(text: str) -> str:
     """The FTS5 query for words in this order, the last one possibly unfinished."""
     words = re.findall(r"[^\W_]+", searchable([text]))
@@ -93,7 +121,8 @@ def _conditions(
         if choice is not None:
             where.append(f"+d.{flag} = {int(choice)}")
     if wanted.majority_right is not None:
-        where.append(f"(2 * d.final_right > d.agents) IS {int(wanted.majority_right)}")
+        said = "coalesce(d.final_said, d.agents)"
+        where.append(f"(2 * d.final_right > {said}) IS {int(wanted.majority_right)}")
     if wanted.problem_id is not None:
         where.append("d.problem IN (SELECT id FROM problems WHERE problem_id = ?)")
         values.append(put_text(wanted.problem_id))

@@ -2,7 +2,8 @@
 
 In: a run's folder.  Out: records.  Neighbours: ``writer`` fills the store from another process;
 ``cli``, ``export`` and the terminal app read it here, and find everything else they need of the
-store re-exported here.  Never writes; safe to call from several threads.
+store re-exported here; ``view`` holds the file open.  Never writes; safe to call from several
+threads.
 
 Follow a live run cheaply: while ``changed()`` is False there is nothing new.  Ask ``metrics_since``
 and ``events_since`` with the last cursor.  When ``generation()`` differs from last time, rows were
@@ -11,43 +12,43 @@ taken back (a run resumed from an earlier step): start over from cursor 0.
 
 from __future__ import annotations
 
-import sqlite3
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Self
 
 from maporl_core.errors import StoreError
 from maporl_core.store import charts, load, queries, story
-from maporl_core.store.database import open_for_reading
 from maporl_core.store.evaluations import read_evaluations, read_outcomes
-from maporl_core.store.failures import store_errors
 from maporl_core.store.lock import holder
+from maporl_core.store.parts import read_parts
 from maporl_core.store.paths import RunDir, remove_run, runs_below
 from maporl_core.store.records import (
     COMMANDS,
-    RUNNING_STATES,
     DiscussionFilter,
     DiscussionRow,
     Evaluation,
-    Event,
     LiveDiscussion,
     LiveMessage,
     MessageReward,
-    MetricBatch,
     NewPrompt,
     QuestionOutcome,
     Request,
-    RunStatus,
-    RunSummary,
-    Series,
     StoredDiscussion,
 )
 from maporl_core.store.requests import RequestWriter
+from maporl_core.store.run_records import (
+    RUNNING_STATES,
+    Event,
+    MetricBatch,
+    RunStatus,
+    RunSummary,
+    Series,
+)
 from maporl_core.store.values import get_text
-from maporl_core.types import REWARD_PARTS
+from maporl_core.store.view import View
+from maporl_core.types import Part
 
 __all__ = [
     "COMMANDS",
@@ -81,10 +82,8 @@ class StoreReader:
 
     def __init__(self, run: RunDir) -> None:
         self.run = run
-        self._mutex = threading.RLock()
-        self._opened = open_for_reading(run.database)
-        self._mark = self._file_mark()
-        self._data_version: int | None = None
+        self._view = View(run)
+        self._read = self._view.read
 
     # The run --------------------------------------------------------------------------------
 
@@ -115,11 +114,11 @@ class StoreReader:
 
     def changed(self) -> bool:
         """Whether anything was committed since the last call; True the first time."""
-        with self._read() as connection:
-            version = connection.execute("PRAGMA data_version").fetchone()[0]
-            fresh = bool(self._data_version != version)
-            self._data_version = version
-        return fresh
+        return self._view.changed()
+
+    def unchanging(self) -> AbstractContextManager[None]:
+        """Everything read within the block is of one moment, as far as the store allows it."""
+        return self._view.unchanging()
 
     def generation(self) -> int:
         """Grows whenever stored rows were taken back or replaced."""
@@ -197,6 +196,11 @@ class StoreReader:
                 return
             after = rows[0].id
 
+    def reward_parts(self) -> tuple[Part, ...]:
+        """The parts of a reward that the run declares, in their order."""
+        with self._read() as connection:
+            return read_parts(connection)
+
     def reward_values(
         self,
         part: str = "total",
@@ -205,16 +209,14 @@ class StoreReader:
         limit: int = 10_000,
     ) -> tuple[float, ...]:
         """One reward part of every message of these training steps, newest first."""
-        if part not in (*REWARD_PARTS, "total", "advantage", "kl"):
-            raise StoreError(f"no reward part {part!r}: one of {', '.join(REWARD_PARTS)}, total")
         with self._read() as connection:
-            rows = connection.execute(
-                f"SELECT w.{part} FROM discussions d CROSS JOIN reward_parts w "
-                "ON w.discussion = d.id WHERE d.step BETWEEN ? AND ? AND +d.split = 'train' "
-                f"AND w.{part} IS NOT NULL ORDER BY d.id DESC LIMIT ?",
-                (first_step or 0, last_step if last_step is not None else 1 << 62, limit),
-            ).fetchall()
-        return tuple(float(value) for (value,) in rows)
+            names = [known.name for known in read_parts(connection)]
+            if not names:
+                return ()
+            if part not in (*names, *queries.SUMS):
+                raise StoreError(f"no reward part {part!r}: one of {', '.join((*names, 'total'))}")
+            last = last_step if last_step is not None else 1 << 62
+            return queries.reward_values(connection, part, (first_step or 0, last), limit)
 
     # Evaluations ----------------------------------------------------------------------------
 
@@ -265,46 +267,13 @@ class StoreReader:
     # Plumbing -------------------------------------------------------------------------------
 
     def close(self) -> None:
-        with self._mutex:
-            self._opened.close()
+        self._view.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    @contextmanager
-    def _read(self) -> Iterator[sqlite3.Connection]:
-        """One consistent view of the store for the block."""
-        with self._mutex, store_errors("read", self.run.database):
-            self._reopen_if_replaced()
-            connection = self._opened.connection
-            connection.execute("BEGIN")
-            try:
-                yield connection
-            finally:
-                if connection.in_transaction:
-                    connection.execute("COMMIT")
-
-    def _reopen_if_replaced(self) -> None:
-        mark = self._file_mark()
-        if mark is None:
-            raise StoreError(f"{self.run.database} is gone: the run was moved or removed")
-        if mark != self._mark:
-            self._opened.close()
-            self._opened = open_for_reading(self.run.database)
-            self._mark = mark
-            self._data_version = None
-
-    def _file_mark(self) -> tuple[int, ...] | None:
-        """What tells this store file from another; of a frozen view also from a newer state."""
-        try:
-            status = self.run.database.stat()
-        except OSError:
-            return None
-        same = (status.st_dev, status.st_ino)
-        return (*same, status.st_mtime_ns, status.st_size) if self._opened.frozen else same
 
 
 def list_runs(root: Path) -> tuple[RunSummary, ...]:

@@ -1,45 +1,50 @@
 """Frozen records that the store takes and gives; no SQL and no torch in here.
 
-Axis order is always turn, then agent.  Neighbours: ``writer`` takes them, ``reader`` gives them.
+A ``Place`` is the one name of a message; rows per turn (``…_TA``) are ragged.  Neighbours:
+``writer`` takes them, ``reader`` gives them; ``run_records`` has those of a run as a whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from maporl_core.types import Discussion, EvalSummary, Pay
+from maporl_core.types import Discussion, EvalSummary, Message, Pay, Place
 
 COMMANDS = ("pause", "resume", "checkpoint", "stop")
 """What a running trainer can be asked to do."""
-
-RUNNING_STATES = ("running", "paused")
-"""Stored states that need a living trainer; without one the run has died."""
-STATES = ("new", *RUNNING_STATES, "finished", "interrupted", "failed")
-"""Stored states; a reader adds "died" and "unreadable"."""
 
 LiveStatus = Literal["waiting", "writing", "done", "scored"]
 
 
 @dataclass(frozen=True, slots=True)
 class MessageReward:
-    """Why one message was paid, with its mean advantage and KL where they were computed."""
+    """What one message was paid, with its mean advantage and KL where they were computed."""
 
-    parts: Pay
+    pay: Pay
     advantage: float | None = None
     kl: float | None = None
 
+    @property
+    def parts(self) -> Pay:
+        """The pay, under its name of before."""
+        return self.pay
 
-Rewards_TA = tuple[tuple[MessageReward, ...], ...]
+
+Rewards = Mapping[Place, MessageReward]
 
 
 @dataclass(frozen=True, slots=True)
 class Paid:
-    """One discussion with what was paid for it; None where nothing was (an evaluation)."""
+    """One discussion with what was paid for it; None where nothing was (an evaluation).
+
+    All places number the discussion alike, as the caller does.  A message that is not among them
+    was not paid.
+    """
 
     discussion: Discussion
-    rewards_TA: Rewards_TA | None = None
+    rewards: Rewards | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,11 @@ class DiscussionFilter:
 
 @dataclass(frozen=True, slots=True)
 class DiscussionRow:
-    """One line of a list of discussions; ``question`` is cut to its first 200 characters."""
+    """One line of a list of discussions; ``question`` is cut to its first 200 characters.
+
+    ``correct_TA``: per turn the verdicts of those who spoke, in agent order (the chosen messages).
+    ``sample``: which of several discussions of the same problem.
+    """
 
     id: int
     step: int
@@ -85,14 +94,15 @@ class DiscussionRow:
     all_wrong: bool
     all_right: bool
     correct_TA: tuple[tuple[bool | None, ...], ...]
+    sample: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class NewPrompt:
     """What an agent read that it had not read before.
 
-    ``continues``: it follows the agent's prompt and message of the turn before; if not, it is the
-    whole prompt (the first one, or one rebuilt to fit the context window).
+    ``continues``: it follows the agent's last prompt and message; if not, it is the whole prompt
+    (the first one, or one rebuilt to fit the context window).
     """
 
     text: str
@@ -104,38 +114,59 @@ class StoredDiscussion:
     """One discussion whole.
 
     ``discussion`` equals the one written, except that its token ids and log-probabilities are
-    empty when the store was told not to keep them.  ``prompts_TA`` is None where not kept.
+    empty when the store was told not to keep them.  Places number the discussion by its id.
+    ``prompts`` lacks what was not kept.
     """
 
     row: DiscussionRow
     discussion: Discussion
-    rewards_TA: Rewards_TA | None
-    prompts_TA: tuple[tuple[NewPrompt | None, ...], ...]
+    rewards: Rewards | None
+    prompts: Mapping[Place, NewPrompt]
 
-    def raw_prompt(self, turn: int, agent: int) -> str | None:
-        """Everything the agent had before it when it wrote this message, as one text."""
+    def place(self, message: Message) -> Place:
+        """The name of one of its messages."""
+        return Place(self.row.id, message.turn, message.agent, message.branch)
+
+    def reward(self, message: Message) -> MessageReward | None:
+        """What one of its messages was paid; None if it was not."""
+        return self.rewards.get(self.place(message)) if self.rewards is not None else None
+
+    def raw_prompt(self, turn: int, agent: int, branch: int | None = None) -> str | None:
+        """Everything the agent had before it when it wrote this message, as one text.
+
+        ``branch`` None: the chosen message.  None where nobody spoke or prompts were not kept.
+        """
+        message = self.discussion.at(turn, agent, branch)
         text = ""
-        for earlier in range(turn + 1):
-            prompt = self.prompts_TA[earlier][agent]
+        while message is not None:
+            prompt = self.prompts.get(self.place(message))
             if prompt is None:
                 return None
-            if prompt.continues:
-                text += self.discussion.messages[earlier - 1][agent].text + prompt.text
-            else:
-                text = prompt.text
-        return text
+            text = prompt.text + text
+            if not prompt.continues:
+                return text
+            message = last_before(self.discussion, message)
+            text = (message.text if message is not None else "") + text
+        return None
+
+    @property
+    def rewards_TA(self) -> tuple[tuple[MessageReward, ...], ...] | None:
+        """Per turn what the chosen messages were paid; None unless all of them were."""
+        rows = [
+            [self.reward(message) for message in self.discussion.said(turn)]
+            for turn in range(self.discussion.turns)
+        ]
+        paid = tuple(tuple(reward for reward in row if reward is not None) for row in rows)
+        return paid if self.rewards and [*map(len, rows)] == [*map(len, paid)] else None
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One line of the run's story; ``step``: the training step it is about, if it is about one."""
-
-    id: int
-    time: float
-    level: str
-    kind: str
-    text: str
-    step: int | None = None
+def last_before(discussion: Discussion, message: Message) -> Message | None:
+    """The same agent's last message of an earlier turn that the discussion went on with."""
+    for turn in range(message.turn - 1, -1, -1):
+        found = discussion.at(turn, message.agent)
+        if found is not None:
+            return found
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +181,8 @@ class LiveMessage:
     correct: bool | None = None
     score: float | None = None
     reward: float | None = None
+    branch: int = 0
+    phase: str = "answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,62 +230,13 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class QuestionOutcome:
-    """How one question of an evaluation went; two evaluations pair up by ``problem_id``."""
+    """How one question of an evaluation went; two evaluations pair up by ``problem_id``.
+
+    Rows per turn hold the chosen messages in agent order.
+    """
 
     problem_id: str
     discussion: int
     correct_TA: tuple[tuple[bool | None, ...], ...]
     answer_TA: tuple[tuple[str | None, ...], ...]
     score_TA: tuple[tuple[float | None, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class MetricBatch:
-    """Metric values written since a cursor, and the cursor to ask with next time."""
-
-    cursor: int
-    rows: tuple[tuple[int, str, float], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """A metric over steps, at most about as many points as asked for.
-
-    Each point stands for ``counts`` finite values from ``steps`` (its first step) on: their mean
-    and extremes.  Steps whose value is not finite are left out.
-    """
-
-    steps: tuple[int, ...] = ()
-    means: tuple[float, ...] = ()
-    lows: tuple[float, ...] = ()
-    highs: tuple[float, ...] = ()
-    counts: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class RunStatus:
-    """``state`` is a stored state, or "died": stored as running with no trainer alive.
-
-    ``quiet`` is seconds since the trainer's last heartbeat.
-    """
-
-    state: str
-    step: int
-    steps: int | None
-    pid: int | None = None
-    host: str | None = None
-    quiet: float | None = None
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RunSummary:
-    """One line of a list of runs; ``problem`` says why an unreadable one is unreadable."""
-
-    name: str
-    status: RunStatus
-    task: str
-    created: float
-    age: float  # seconds since the last step was written, or since it was made
-    metrics: Mapping[str, float] = field(default_factory=dict)  # of the last step
-    problem: str | None = None

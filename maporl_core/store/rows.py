@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from maporl_core.store.outcomes import outcome
-from maporl_core.store.records import MessageReward, Paid
+from maporl_core.store.parts import declare_names
+from maporl_core.store.records import MessageReward, Paid, last_before
 from maporl_core.store.schema import OUTCOME_FLAGS
 from maporl_core.store.values import (
     get_optional_text,
@@ -26,7 +27,7 @@ from maporl_core.store.values import (
     put_optional_number,
     put_text,
 )
-from maporl_core.types import REWARD_PARTS, Discussion, Message, Problem
+from maporl_core.types import Discussion, Message, Place, Problem
 
 Decode = Callable[[int, Sequence[int]], str]
 """Text of token ids as one agent's tokenizer writes them: (agent, ids) → text."""
@@ -34,11 +35,26 @@ Decode = Callable[[int, Sequence[int]], str]
 _INDEXED = 200_000  # characters of one text that the word index covers
 _NO_SPACES = re.compile("([\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff])")
 
-_MESSAGE = f"INSERT INTO messages VALUES ({','.join('?' * 14)})"
-_TOKENS = "INSERT INTO message_tokens VALUES (?,?,?,?,?,?)"
-_REWARD = f"INSERT INTO reward_parts VALUES ({','.join('?' * (6 + len(REWARD_PARTS)))})"
-_DISCUSSION = f"INSERT INTO discussions VALUES ({','.join('?' * (11 + len(OUTCOME_FLAGS)))})"
-_CHILDREN = ("messages", "message_tokens", "reward_parts")
+
+def _insert(table: str, columns: str) -> str:
+    """Columns are named: an older store, once migrated, has them in another order."""
+    return f"INSERT INTO {table}({columns}) VALUES ({','.join('?' * len(columns.split(',')))})"
+
+
+_DISCUSSION = _insert(
+    "discussions",
+    "step, split, evaluation, problem, sample, roster, turns, agents, stopped_early, "
+    "first_right, final_right, final_said, " + ", ".join(OUTCOME_FLAGS),
+)
+_MESSAGE = _insert(
+    "messages",
+    "discussion, turn, agent, branch, chosen, phase, correct, score, finish, tokens, "
+    "prompt_tokens, continues, dropped_context, policy, answer, text, prompt",
+)
+_TOKENS = _insert("message_tokens", "discussion, turn, agent, branch, prompt, ids, logprobs")
+_REWARD = _insert("rewards", "discussion, turn, agent, branch, total, advantage, kl")
+_TERM = _insert("reward_terms", "discussion, turn, agent, branch, name, value")
+_CHILDREN = ("messages", "message_tokens", "rewards", "reward_terms")
 
 
 def searchable(texts: Iterable[str]) -> str:
@@ -60,22 +76,23 @@ def insert_discussion(
 ) -> int:
     """All rows of one discussion; returns its id."""
     discussion = paid.discussion
-    _check_shape(paid)
+    _check_places(paid)
     flags = outcome(discussion)
     cursor = connection.execute(
         _DISCUSSION,
         (
-            None,
             step,
             split,
             evaluation,
             _problem(connection, discussion.problem),
+            discussion.sample,
             _roster(connection, discussion.agents),
             discussion.turns,
             len(discussion.agents),
             int(discussion.stopped_early),
             flags.first_right,
             flags.final_right,
+            flags.final_said,
             *(int(getattr(flags, name)) for name in OUTCOME_FLAGS),
         ),
     )
@@ -89,7 +106,7 @@ def insert_discussion(
         connection.executemany(
             _TOKENS, (_token_row(key, message, before) for message, before in keyed)
         )
-    connection.executemany(_REWARD, _reward_rows(key, paid))
+    _insert_rewards(connection, key, paid)
     words = searchable(_texts(discussion.problem, (message.text for message, _ in keyed)))
     if has_search(connection):
         connection.execute("INSERT INTO search(rowid, words) VALUES (?, ?)", (key, words))
@@ -118,21 +135,27 @@ def has_search(connection: sqlite3.Connection) -> bool:
     return row is not None
 
 
-def _check_shape(paid: Paid) -> None:
-    agents = len(paid.discussion.agents)
-    rows = paid.discussion.messages
-    shapes = [len(row) for row in rows]
-    if any(length != agents for length in shapes):
-        raise ValueError(f"{agents} agents, but turns of {shapes} messages")
-    if paid.rewards_TA is not None and [len(row) for row in paid.rewards_TA] != shapes:
-        raise ValueError("rewards_TA has not the shape of the messages")
+def _check_places(paid: Paid) -> None:
+    """Every message has a place of its own, and only messages are paid."""
+    said = paid.discussion.everything()
+    places = {(message.turn, message.agent, message.branch) for message in said}
+    if len(places) != len(said):
+        raise ValueError("two messages have the same place")
+    if any(m.turn != turn for turn, row in enumerate(paid.discussion.messages) for m in row):
+        raise ValueError("a message stands in another turn than its own")
+    rewards = paid.rewards or {}
+    if len({place.discussion for place in rewards}) > 1:
+        raise ValueError("rewards of more than one discussion")
+    strangers = [place for place in rewards if place[1:] not in places]
+    if strangers:
+        raise ValueError(f"a reward for {strangers[0]}, where there is no message")
 
 
 def _with_previous(discussion: Discussion) -> Iterable[tuple[Message, Message | None]]:
-    """Every message with the same agent's message of the turn before that its prompt continues."""
-    for turn, row in enumerate(discussion.messages):
-        for agent, message in enumerate(row):
-            before = discussion.messages[turn - 1][agent] if turn else None
+    """Every message with the same agent's message of before that its prompt continues."""
+    for row in discussion.messages:
+        for message in row:
+            before = last_before(discussion, message)
             if before is not None:
                 known = (*before.prompt_ids, *before.ids)
                 if message.prompt_ids[: len(known)] != known:
@@ -158,6 +181,9 @@ def _message_row(
         key,
         message.turn,
         message.agent,
+        message.branch,
+        int(message.chosen),
+        message.phase,
         put_flag(message.correct),
         put_optional_number(message.score),
         message.finish,
@@ -177,22 +203,33 @@ def _token_row(key: int, message: Message, before: Message | None) -> tuple[Any,
         key,
         message.turn,
         message.agent,
+        message.branch,
         pack_ints(_new_ids(message, before)),
         pack_ints(message.ids),
         pack_floats(message.logprobs),
     )
 
 
-def _reward_rows(key: int, paid: Paid) -> Iterable[tuple[Any, ...]]:
-    for turn, row in enumerate(paid.rewards_TA or ()):
-        for agent, reward in enumerate(row):
-            yield key, turn, agent, *_reward_values(reward)
+def _insert_rewards(connection: sqlite3.Connection, key: int, paid: Paid) -> None:
+    rewards = {Place(key, *place[1:]): found for place, found in (paid.rewards or {}).items()}
+    declare_names(connection, (name for found in rewards.values() for name in found.pay.parts))
+    connection.executemany(
+        _REWARD, ((*place, *_reward_values(rewards[place])) for place in sorted(rewards))
+    )
+    connection.executemany(
+        _TERM,
+        (
+            (*place, name, put_number(value))
+            for place in sorted(rewards)
+            for name, value in sorted(rewards[place].pay.parts.items())
+            if value != 0  # a declared part without a row is 0
+        ),
+    )
 
 
 def _reward_values(reward: MessageReward) -> tuple[Any, ...]:
     return (
-        *(put_number(getattr(reward.parts, name)) for name in REWARD_PARTS),
-        put_number(reward.parts.total),
+        put_number(reward.pay.total),
         put_optional_number(reward.advantage),
         put_optional_number(reward.kl),
     )
@@ -241,7 +278,7 @@ def _stored_words(connection: sqlite3.Connection, key: int) -> str:
         (key,),
     ).fetchone()
     rows = connection.execute(
-        "SELECT text FROM messages WHERE discussion = ? ORDER BY turn, agent", (key,)
+        "SELECT text FROM messages WHERE discussion = ? ORDER BY rowid", (key,)
     )
     texts = [get_text(question), get_optional_text(gold) or "", *(get_text(row[0]) for row in rows)]
     return searchable(texts)

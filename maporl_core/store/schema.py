@@ -1,7 +1,8 @@
-"""The tables of ``run.db``, their version, and how an older store is brought up to date.
+"""The tables of ``run.db`` and their version.
 
 In: an open SQLite connection.  Out: the same one holding the current schema.  Neighbours:
-``database`` opens files and calls this; ``rows`` and ``reader`` speak the tables named here.
+``database`` opens files and calls this; ``older`` knows the schemas of before; ``rows`` and
+``load`` speak the tables named here.
 
 ``docs/store.md`` explains every table.  Booleans are 0/1; free text is written by
 ``values.put_text``; turns and agents count from 0.
@@ -10,21 +11,40 @@ In: an open SQLite connection.  Out: the same one holding the current schema.  N
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 
 from maporl_core.errors import StoreError
-from maporl_core.types import REWARD_PARTS
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 APPLICATION_ID = 0x4D41504F  # "MAPO", at byte 68 of the file
 BUCKET_WIDTHS = (16, 256)
 """Steps per row of ``metric_buckets``: long series are drawn from these, not step by step."""
 
 OUTCOME_FLAGS = ("corrected", "broke", "persuaded", "all_wrong", "all_right")
 
-_PARTS = ",\n  ".join(f"{name} REAL" for name in REWARD_PARTS)
 _FLAGS = ",\n  ".join(f"{name} INTEGER NOT NULL" for name in OUTCOME_FLAGS)
+
+PLACES = """
+CREATE UNIQUE INDEX messages_key ON messages(discussion, turn, agent, branch);
+CREATE UNIQUE INDEX message_tokens_key ON message_tokens(discussion, turn, agent, branch);
+CREATE TABLE rewards(
+  discussion INTEGER NOT NULL, turn INTEGER NOT NULL, agent INTEGER NOT NULL,
+  branch INTEGER NOT NULL, total REAL, advantage REAL, kl REAL,
+  PRIMARY KEY(discussion, turn, agent, branch)
+) WITHOUT ROWID;
+CREATE TABLE reward_terms(
+  discussion INTEGER NOT NULL, turn INTEGER NOT NULL, agent INTEGER NOT NULL,
+  branch INTEGER NOT NULL, name TEXT NOT NULL, value REAL,
+  PRIMARY KEY(discussion, turn, agent, branch, name)
+) WITHOUT ROWID;
+"""
+LIVE_MESSAGES = """
+CREATE TABLE live_messages(
+  turn INTEGER NOT NULL, agent INTEGER NOT NULL, branch INTEGER NOT NULL DEFAULT 0,
+  phase TEXT NOT NULL DEFAULT 'answer', status TEXT NOT NULL, correct INTEGER, score REAL,
+  reward REAL, answer TEXT, text TEXT NOT NULL, PRIMARY KEY(turn, agent, branch)
+);
+"""
 
 # Small columns stand before long ones: SQLite then reads a row's head without its overflow pages.
 TABLES = f"""
@@ -61,9 +81,9 @@ CREATE TABLE evaluations(
 
 CREATE TABLE discussions(
   id INTEGER PRIMARY KEY, step INTEGER NOT NULL, split TEXT NOT NULL, evaluation INTEGER,
-  problem INTEGER NOT NULL, roster INTEGER NOT NULL, turns INTEGER NOT NULL,
-  agents INTEGER NOT NULL, stopped_early INTEGER NOT NULL,
-  first_right INTEGER, final_right INTEGER,
+  problem INTEGER NOT NULL, sample INTEGER NOT NULL DEFAULT 0, roster INTEGER NOT NULL,
+  turns INTEGER NOT NULL, agents INTEGER NOT NULL, stopped_early INTEGER NOT NULL,
+  first_right INTEGER, final_right INTEGER, final_said INTEGER,
   {_FLAGS}
 );
 CREATE INDEX discussions_step ON discussions(step);
@@ -72,23 +92,19 @@ CREATE INDEX discussions_problem ON discussions(problem);
 
 CREATE TABLE messages(
   discussion INTEGER NOT NULL, turn INTEGER NOT NULL, agent INTEGER NOT NULL,
+  branch INTEGER NOT NULL DEFAULT 0, chosen INTEGER NOT NULL DEFAULT 1,
+  phase TEXT NOT NULL DEFAULT 'answer',
   correct INTEGER, score REAL, finish TEXT NOT NULL, tokens INTEGER NOT NULL,
   prompt_tokens INTEGER NOT NULL, continues INTEGER NOT NULL,
   dropped_context INTEGER NOT NULL, policy TEXT,
   answer TEXT, text TEXT NOT NULL, prompt TEXT
 );
-CREATE UNIQUE INDEX messages_key ON messages(discussion, turn, agent);
 CREATE TABLE message_tokens(
   discussion INTEGER NOT NULL, turn INTEGER NOT NULL, agent INTEGER NOT NULL,
+  branch INTEGER NOT NULL DEFAULT 0,
   prompt BLOB NOT NULL, ids BLOB NOT NULL, logprobs BLOB NOT NULL
 );
-CREATE UNIQUE INDEX message_tokens_key ON message_tokens(discussion, turn, agent);
-CREATE TABLE reward_parts(
-  discussion INTEGER NOT NULL, turn INTEGER NOT NULL, agent INTEGER NOT NULL,
-  {_PARTS},
-  total REAL, advantage REAL, kl REAL, PRIMARY KEY(discussion, turn, agent)
-) WITHOUT ROWID;
-
+{PLACES}
 CREATE TABLE events(
   id INTEGER PRIMARY KEY, time REAL NOT NULL, level TEXT NOT NULL, kind TEXT NOT NULL,
   text TEXT NOT NULL, step INTEGER
@@ -98,10 +114,7 @@ CREATE TABLE live_discussion(
   split TEXT NOT NULL, turns INTEGER NOT NULL, roster TEXT NOT NULL, problem_id TEXT NOT NULL,
   gold TEXT, started REAL NOT NULL, discussion INTEGER, question TEXT NOT NULL
 );
-CREATE TABLE live_messages(
-  turn INTEGER NOT NULL, agent INTEGER NOT NULL, status TEXT NOT NULL, correct INTEGER,
-  score REAL, reward REAL, answer TEXT, text TEXT NOT NULL, PRIMARY KEY(turn, agent)
-);
+{LIVE_MESSAGES}
 CREATE TABLE requests(
   id INTEGER PRIMARY KEY, time REAL NOT NULL, command TEXT NOT NULL, args TEXT NOT NULL,
   acknowledged REAL, result TEXT
@@ -115,14 +128,6 @@ CREATE INDEX requests_open ON requests(id) WHERE acknowledged IS NULL;
 SEARCH = (
     "CREATE VIRTUAL TABLE search USING fts5(words, content='', tokenize='unicode61', prefix='3 4')"
 )
-
-
-def _name_steps_of_events(connection: sqlite3.Connection) -> None:
-    connection.execute("ALTER TABLE events ADD COLUMN step INTEGER")
-
-
-MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {1: _name_steps_of_events}
-"""From version n to n + 1, each run inside one transaction."""
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
@@ -159,27 +164,3 @@ def stored_version(connection: sqlite3.Connection, path: Path) -> int:
             f"{SCHEMA_VERSION}): upgrade maporl to open it"
         )
     return version
-
-
-def migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Bring a writable store to the current schema, all steps or none."""
-    if stored_version(connection, path) == SCHEMA_VERSION:
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        version = stored_version(connection, path)  # another process may have been faster
-        while version < SCHEMA_VERSION:
-            step = MIGRATIONS.get(version)
-            if step is None:
-                raise StoreError(
-                    f"{path} has schema {version}, which this maporl no longer reads: "
-                    "open it once with the version that wrote it and export it"
-                )
-            step(connection)
-            version += 1
-        connection.execute("UPDATE meta SET value = ? WHERE key = 'schema'", (str(version),))
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise

@@ -10,7 +10,8 @@ import json
 import sqlite3
 from typing import Any
 
-from maporl_core.store.records import Event, LiveDiscussion, LiveMessage, Request
+from maporl_core.store.records import LiveDiscussion, LiveMessage, Request
+from maporl_core.store.run_records import Event
 from maporl_core.store.values import get_flag, get_optional_number, get_optional_text, get_text
 
 
@@ -50,8 +51,8 @@ def read_live(connection: sqlite3.Connection) -> LiveDiscussion | None:
     if head is None:
         return None
     rows = connection.execute(
-        "SELECT turn, agent, status, correct, score, reward, answer, text "
-        "FROM live_messages ORDER BY turn, agent"
+        "SELECT turn, agent, branch, phase, status, correct, score, reward, answer, text "
+        "FROM live_messages ORDER BY turn, agent, branch"
     )
     version, step, split, turns, roster, problem_id, gold, started, key, question = head
     return LiveDiscussion(
@@ -70,10 +71,12 @@ def read_live(connection: sqlite3.Connection) -> LiveDiscussion | None:
 
 
 def _live_message(row: tuple[Any, ...]) -> LiveMessage:
-    turn, agent, status, correct, score, reward, answer, text = row
+    turn, agent, branch, phase, status, correct, score, reward, answer, text = row
     return LiveMessage(
         turn=turn,
         agent=agent,
+        branch=branch,
+        phase=phase,
         status=status,
         text=get_text(text),
         answer=get_optional_text(answer),

@@ -10,28 +10,47 @@ threads.
 
 from __future__ import annotations
 
-import dataclasses
 import json
+import os
 import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from maporl_core.errors import StoreError
 from maporl_core.store.database import network_file_system, open_for_writing, transaction
+from maporl_core.store.evaluation_rows import (
+    delete_evaluations,
+    insert_evaluation,
+    next_generation,
+)
 from maporl_core.store.failures import store_errors
 from maporl_core.store.live import LiveWriter
+from maporl_core.store.lock import holder
 from maporl_core.store.metric_rows import delete_metrics, insert_metrics
+from maporl_core.store.parts import declare
 from maporl_core.store.paths import RunDir
-from maporl_core.store.records import STATES, Paid, Request
+from maporl_core.store.records import Paid, Request
 from maporl_core.store.rows import Decode, delete_discussions, insert_discussion
-from maporl_core.store.values import get_text, put_json, put_text
-from maporl_core.types import EvalSummary
+from maporl_core.store.run_records import STATES
+from maporl_core.store.values import get_text, put_text
+from maporl_core.types import EvalSummary, Part
 
 Level = Literal["info", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the run's story, to be written; ``step``: the training step it is about."""
+
+    level: Level
+    kind: str
+    text: str
+    step: int | None = None
 
 
 class StoreWriter:
@@ -48,7 +67,7 @@ class StoreWriter:
         self._decode = decode
         self._keep_tokens = keep_tokens
         self._mutex = threading.RLock()
-        self._connection = open_for_writing(run.database)
+        self._connection = open_for_writing(run.database, self._may_migrate)
         self._identity = self._file_identity()
         self.live = LiveWriter(self._write)
         kind = network_file_system(run.database)
@@ -72,7 +91,7 @@ class StoreWriter:
             replaced = delete_discussions(connection, "step = ? AND split = 'train'", (step,))
             replaced += delete_metrics(connection, step, step)
             if replaced:
-                _next_generation(connection)
+                next_generation(connection)
             keys = tuple(
                 insert_discussion(
                     connection, paid, step, "train", None, self._decode, self._keep_tokens
@@ -93,31 +112,25 @@ class StoreWriter:
         summary: EvalSummary,
         discussions: Sequence[Paid],
         origin: Literal["run", "command"] = "run",
+        metrics: Mapping[str, float] | None = None,
+        lines: Sequence[Line] = (),
     ) -> int:
         """Store an evaluation of the policies as they were after ``step``; returns its id.
 
         One of the same kind that the run made at the same step before is replaced: a resumed run
-        evaluates again.  Those made by commands are kept side by side.
+        evaluates again.  Those made by commands are kept side by side.  ``metrics`` (of the step)
+        and ``lines`` are there when the evaluation is, and not when it is not.
         """
         with self._write() as connection:
-            if origin == "run":
-                same = "step = ? AND origin = 'run' AND label = ? AND policy_state = ?"
-                facts = (step, put_text(summary.label), put_text(summary.policy_state))
-                _delete_evaluations(
-                    connection,
-                    f"{same} AND task = ? AND split = ?",
-                    (*facts, put_text(summary.task), put_text(summary.split)),
-                )
-            cursor = connection.execute(
-                f"INSERT INTO evaluations VALUES (NULL{',?' * 11})",
-                _evaluation_row(step, origin, summary),
-            )
-            key = cursor.lastrowid
-            assert key is not None
+            key = insert_evaluation(connection, step, origin, summary)
             for paid in discussions:
                 insert_discussion(
                     connection, paid, step, "eval", key, self._decode, self._keep_tokens
                 )
+            if metrics:
+                insert_metrics(connection, step, metrics, time.time())
+            for line in lines:
+                self._add_line(connection, line)
         return key
 
     def truncate_after(self, step: int) -> int:
@@ -129,16 +142,16 @@ class StoreWriter:
         with self._write() as connection:
             gone = delete_metrics(connection, step + 1)
             gone_too = delete_discussions(connection, "step > ? AND split = 'train'", (step,))
-            gone_too += _delete_evaluations(connection, "step > ? AND origin = 'run'", (step,))
+            gone_too += delete_evaluations(connection, "step > ? AND origin = 'run'", (step,))
             gone_too += connection.execute("DELETE FROM events WHERE step > ?", (step,)).rowcount
             if gone or gone_too:
-                _next_generation(connection)
+                next_generation(connection)
         return gone
 
     # The run itself ---------------------------------------------------------------------------
 
     def set_state(self, state: str, reason: str = "") -> None:
-        """Say what the run is doing: one of ``records.STATES``."""
+        """Say what the run is doing: one of ``run_records.STATES``."""
         if state not in STATES:
             raise ValueError(f"unknown state {state!r}: one of {', '.join(STATES)}")
         self.set_meta({"state": state, "reason": reason})
@@ -152,24 +165,33 @@ class StoreWriter:
                 [(key, put_text(value)) for key, value in facts.items()],
             )
 
+    def declare_parts(self, parts: Sequence[Part]) -> None:
+        """Say which parts the run's rewards have, in their order, and what each of them says."""
+        with self._write() as connection:
+            declare(connection, parts)
+
     def event(self, level: Level, kind: str, text: str, step: int | None = None) -> int:
         """Add one line to the run's story, in the store and in log.txt; returns its id.
 
         One about a ``step`` goes from the store when that step is taken back; log.txt keeps all.
         """
-        now = time.time()
         with self._write() as connection:
-            cursor = connection.execute(
-                "INSERT INTO events(time, level, kind, text, step) VALUES (?, ?, ?, ?, ?)",
-                (now, level, kind, put_text(text), step),
-            )
+            return self._add_line(connection, Line(level, kind, text, step))
+
+    def _add_line(self, connection: sqlite3.Connection, line: Line) -> int:
+        """In log.txt before the transaction ends: a kill may double it there, never lose it."""
+        now = time.time()
+        cursor = connection.execute(
+            "INSERT INTO events(time, level, kind, text, step) VALUES (?, ?, ?, ?, ?)",
+            (now, line.level, line.kind, put_text(line.text), line.step),
+        )
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
-        line = f"{stamp} {level} {kind}: " + "\n    ".join(text.splitlines() or [""]) + "\n"
+        head = f"{stamp} {line.level} {line.kind}: "
         with (
             store_errors("write", self.run.log),
             self.run.log.open("a", encoding="utf-8", errors="backslashreplace") as log,
         ):
-            log.write(line)
+            log.write(head + "\n    ".join(line.text.splitlines() or [""]) + "\n")
         assert cursor.lastrowid is not None
         return cursor.lastrowid
 
@@ -234,42 +256,18 @@ class StoreWriter:
             with transaction(self._connection):
                 yield self._connection
 
+    def _may_migrate(self) -> None:
+        """Not while another process trains the run: it may be the maporl that made the store."""
+        trainer = holder(self.run.lock_file)
+        if trainer is not None and trainer.pid != os.getpid():
+            raise StoreError(
+                f"run {self.run.name!r} is trained by process {trainer.pid}, perhaps of an older "
+                "maporl: wait until it ends; its store is brought up to date after that"
+            )
+
     def _file_identity(self) -> tuple[int, int] | None:
         try:
             status = self.run.database.stat()
         except FileNotFoundError:
             return None
         return status.st_dev, status.st_ino
-
-
-def _evaluation_row(step: int, origin: str, summary: EvalSummary) -> tuple[Any, ...]:
-    return (
-        step,
-        origin,
-        put_text(summary.label),
-        put_text(summary.policy_state),
-        put_text(summary.task),
-        put_text(summary.split),
-        summary.questions,
-        summary.seed,
-        summary.temperature,
-        time.time(),
-        put_json(dataclasses.asdict(summary)),
-    )
-
-
-def _delete_evaluations(connection: sqlite3.Connection, where: str, values: Sequence[Any]) -> int:
-    keys = connection.execute(f"SELECT id FROM evaluations WHERE {where}", values).fetchall()
-    for key in keys:
-        delete_discussions(connection, "evaluation = ?", key)
-        connection.execute("DELETE FROM evaluations WHERE id = ?", key)
-    if keys:
-        _next_generation(connection)
-    return len(keys)
-
-
-def _next_generation(connection: sqlite3.Connection) -> None:
-    """Tell readers that rows they may have seen are gone, so ids after them are new rows."""
-    connection.execute(
-        "UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'generation'"
-    )

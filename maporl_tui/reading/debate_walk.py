@@ -126,7 +126,7 @@ def _page(
 def _size(stored: StoredDiscussion) -> int:
     """Characters that a discussion holds, with about as much again for each of its tokens."""
     messages = [message for row in stored.discussion.messages for message in row]
-    prompts = [prompt for row in stored.prompts_TA for prompt in row if prompt is not None]
+    prompts = list(stored.prompts.values())
     tokens = sum(len(message.prompt_ids) + len(message.ids) for message in messages)
     return (
         sum(len(message.text) for message in messages)

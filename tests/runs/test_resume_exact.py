@@ -30,11 +30,10 @@ RUNS: dict[str, dict[str, Any]] = {
         "agents": [{"name": "Ada", "policy": "Ada"}, {"name": "Bo"}],
     },
     "a KL coefficient that adapts": {
-        "update": {"epochs": 2},
-        "method": {"kl_coef": 0.01, "kl_target": 0.05, "kl_horizon": 40},
+        "ppo": {"kl_coef": 0.01, "kl_target": 0.05, "kl_horizon": 40, "epochs": 2},
     },
     "a falling rate, minibatches and every turn trained": {
-        "update": {"schedule": "cosine", "warmup_steps": 2, "minibatches": 2},
+        "ppo": {"schedule": "cosine", "warmup_steps": 2, "minibatches": 2},
         "train": {"train_turns": "all"},
     },
 }

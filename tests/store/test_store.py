@@ -25,7 +25,7 @@ from maporl_core.store.values import (
     unpack_ints,
 )
 from maporl_core.store.writer import StoreWriter
-from maporl_core.types import Discussion, Message, Problem, RewardParts
+from maporl_core.types import Discussion, Message, Place, Problem, RewardParts
 
 HOSTILE = (
     "",
@@ -59,7 +59,7 @@ def test_text_of_any_kind_comes_out_unchanged(tmp_path: Path, text: str) -> None
     with StoreReader(run) as reader:
         stored = reader.discussion(key)
         assert stored.discussion == held
-        assert stored.prompts_TA == ((NewPrompt(text, False),),)
+        assert stored.prompts == {Place(key, 0, 0): NewPrompt(text, False)}
         assert reader.last_events(1)[0].text == text
         assert reader.meta()["note"] == text
         assert [row.id for row in reader.page(DiscussionFilter(problem_id=text))] == [key]
@@ -102,7 +102,7 @@ def test_a_discussion_comes_back_whole_with_its_rewards_and_tokens(tmp_path: Pat
     with StoreReader(run) as reader:
         stored = reader.discussion(key)
     assert stored.discussion == held
-    assert stored.rewards_TA == rewards(held)
+    assert stored.rewards == rewards(held, key)
     assert (stored.row.step, stored.row.split, stored.row.agents) == (2, "train", NAMES)
     assert stored.row.correct_TA == ((False, True, None), (True, False, None))
 
@@ -112,15 +112,15 @@ def test_a_reward_that_is_not_a_number_comes_back_as_such(tmp_path: Path) -> Non
     held = discussion(0, ((True,),))
     odd = MessageReward(RewardParts(own=math.nan, influence=math.inf), math.nan, -math.inf)
     with StoreWriter(run) as writer:
-        (key,) = writer.write_step(1, [Paid(held, ((odd,),))], {})
+        (key,) = writer.write_step(1, [Paid(held, {Place(0, 0, 0): odd})], {})
     with StoreReader(run) as reader:
-        found = reader.discussion(key).rewards_TA
+        found = reader.discussion(key).rewards
     assert found is not None
-    parts = found[0][0].parts
-    assert math.isnan(parts.own)
-    assert parts.influence == math.inf
-    assert math.isnan(found[0][0].advantage or 0.0)
-    assert found[0][0].kl == -math.inf
+    (reward,) = found.values()
+    assert math.isnan(reward.pay.parts["own"])
+    assert reward.pay.parts["influence"] == math.inf
+    assert math.isnan(reward.advantage or 0.0)
+    assert reward.kl == -math.inf
 
 
 def test_a_prompt_that_does_not_continue_is_kept_whole(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_prompt_that_does_not_continue_is_kept_whole(tmp_path: Path) -> None:
     with StoreReader(run) as reader:
         stored = reader.discussion(key)
     assert stored.discussion == held
-    assert stored.prompts_TA[1][0] == NewPrompt("1 9", continues=False)
+    assert stored.prompts[Place(key, 1, 0)] == NewPrompt("1 9", continues=False)
     assert stored.raw_prompt(1, 0) == "1 9"
 
 
@@ -172,7 +172,7 @@ def test_without_tokens_everything_else_is_kept(tmp_path: Path) -> None:
     message = stored.discussion.messages[1][0]
     assert message.text == discussion(1).messages[1][0].text
     assert (message.prompt_ids, message.ids, message.logprobs) == ((), (), ())
-    assert stored.prompts_TA == ((None, None), (None, None))
+    assert stored.prompts == {}
 
 
 def test_a_step_written_again_replaces_the_old_one(tmp_path: Path) -> None:
@@ -220,8 +220,8 @@ def test_a_resumed_run_ends_with_the_same_rows_as_a_straight_one(tmp_path: Path)
                     writer.write_step(step, [paid(step), paid(step + 50)], {"a": step / 3})
         found: list[tuple[object, ...]] = []
         connection = sqlite3.connect(run.database)
-        for table in ("discussions", "messages", "message_tokens", "reward_parts", "metrics",
-                      "metric_buckets", "problems"):  # fmt: skip
+        for table in ("discussions", "messages", "message_tokens", "rewards", "reward_terms",
+                      "metrics", "metric_buckets", "problems"):  # fmt: skip
             found += connection.execute(f"SELECT '{table}', * FROM {table} ORDER BY 1, 2, 3, 4")
         connection.execute("INSERT INTO search(search) VALUES ('integrity-check')")
         connection.close()
@@ -233,10 +233,10 @@ def test_a_resumed_run_ends_with_the_same_rows_as_a_straight_one(tmp_path: Path)
 def test_a_failing_step_leaves_nothing_behind(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     held = discussion(2)
-    crooked = Paid(held, rewards(held)[:1])
+    crooked = Paid(held, {Place(0, 2, 0): MessageReward(RewardParts())})
     with StoreWriter(run) as writer, StoreReader(run) as reader:
         writer.write_step(1, [paid(1)], {"a": 1.0})
-        with pytest.raises(ValueError, match="shape"):
+        with pytest.raises(ValueError, match="no message"):
             writer.write_step(2, [paid(3), crooked], {"a": 2.0})
         assert reader.count() == 1
         assert reader.status().step == 1
@@ -277,7 +277,9 @@ def test_an_evaluation_made_again_after_a_resume_replaces_the_first(tmp_path: Pa
 
 def test_asking_for_what_is_not_there_is_one_clear_line(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    with StoreReader(run) as reader:
+    with StoreWriter(run) as writer, StoreReader(run) as reader:
+        assert reader.reward_values("owm") == ()  # nothing is declared before the first pay
+        writer.write_step(1, [paid(1)], {})
         with pytest.raises(StoreError, match="no discussion 5"):
             reader.discussion(5)
         with pytest.raises(StoreError, match="no request 5"):

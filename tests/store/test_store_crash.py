@@ -20,7 +20,6 @@ import pytest
 from store_samples import new_run, ordinary_user, paid
 
 from maporl_core.errors import ConfigError, StoreError
-from maporl_core.store import schema
 from maporl_core.store.database import is_store, network_file_system, open_for_writing
 from maporl_core.store.lock import HEARTBEAT_LIMIT, holder
 from maporl_core.store.paths import RunDir
@@ -374,66 +373,6 @@ def test_a_damaged_store_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="damaged") as caught, StoreReader(run) as reader:
         reader.page()
     assert "\n" not in str(caught.value)
-
-
-def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
-    run = new_run(tmp_path)
-    set_version(run, "99")
-    for opener in (StoreReader, StoreWriter):
-        with pytest.raises(StoreError, match=r"newer maporl \(schema 99.*upgrade"):
-            opener(run)
-
-
-@pytest.mark.parametrize("opener", [StoreReader, StoreWriter])
-def test_a_store_of_an_older_version_is_migrated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opener: type[StoreReader | StoreWriter]
-) -> None:
-    run = new_run(tmp_path)
-    with StoreWriter(run) as writer:
-        writer.write_step(1, [paid(1)], {})
-    now = schema.SCHEMA_VERSION
-    monkeypatch.setattr("maporl_core.store.schema.SCHEMA_VERSION", now + 1)
-    monkeypatch.setattr("maporl_core.store.database.SCHEMA_VERSION", now + 1)
-    monkeypatch.setitem(
-        schema.MIGRATIONS, now, lambda c: c.execute("ALTER TABLE steps ADD COLUMN note TEXT")
-    )
-    with opener(run):
-        pass
-    with StoreReader(run) as reader:
-        assert reader.meta()["schema"] == str(now + 1)
-        assert reader.count() == 1
-
-
-def test_a_failing_migration_leaves_the_store_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = new_run(tmp_path)
-    set_version(run, "0")
-
-    def half(connection: sqlite3.Connection) -> None:
-        connection.execute("CREATE TABLE half(a)")
-        raise sqlite3.OperationalError("no such table: x")
-
-    monkeypatch.setitem(schema.MIGRATIONS, 0, half)
-    with pytest.raises(StoreError, match="not a whole maporl store"):
-        StoreWriter(run)
-    connection = sqlite3.connect(run.database)
-    assert connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'half'").fetchone() is None
-    connection.close()
-
-
-def test_a_version_without_a_way_up_is_refused(tmp_path: Path) -> None:
-    run = new_run(tmp_path)
-    set_version(run, "-3")
-    with pytest.raises(StoreError, match="no longer reads"):
-        StoreReader(run)
-
-
-def set_version(run: RunDir, version: str) -> None:
-    connection = sqlite3.connect(run.database)
-    connection.execute("UPDATE meta SET value = ? WHERE key = 'schema'", (version,))
-    connection.commit()
-    connection.close()
 
 
 def test_a_full_database_is_one_line_and_keeps_what_was_there(tmp_path: Path) -> None:

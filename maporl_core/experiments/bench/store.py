@@ -21,7 +21,7 @@ from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import DiscussionFilter, StoreReader
 from maporl_core.store.records import MessageReward, Paid
 from maporl_core.store.writer import StoreWriter
-from maporl_core.types import Discussion, Message, Problem, RewardParts
+from maporl_core.types import Discussion, Message, Pay, Place, Problem
 
 OnMessages = Callable[[int], None]
 
@@ -58,6 +58,10 @@ _SENTENCE = (
 )
 _WORDS = _SENTENCE.split()
 _RARE = "xylophone"
+_PARTS = (
+    *("own", "influence", "critical", "persuaded"),
+    *("constructive", "persuasive", "format", "unfinished"),
+)
 
 
 def bench_store(
@@ -225,19 +229,22 @@ def _paid(dice: random.Random, agents: int, turns: int, words: int) -> Paid:
         tuple(_message(dice, turn, agent, words, gold) for agent in range(agents))
         for turn in range(turns)
     )
-    rewards = tuple(
-        tuple(
-            MessageReward(
-                RewardParts(
-                    own=dice.random(), influence=dice.random(), persuaded=dice.choice((0.0, 1.0))
-                ),
-                advantage=dice.gauss(0, 1),
-                kl=dice.random() / 100,
-            )
-            for _ in row
+    rewards = {
+        Place(0, turn, agent): MessageReward(
+            Pay(
+                {
+                    **dict.fromkeys(_PARTS, 0.0),
+                    "own": dice.random(),
+                    "influence": dice.random(),
+                    "persuaded": dice.choice((0.0, 1.0)),
+                }
+            ),
+            advantage=dice.gauss(0, 1),
+            kl=dice.random() / 100,
         )
-        for row in rows
-    )
+        for turn in range(turns)
+        for agent in range(agents)
+    }
     names = tuple(f"agent{i}" for i in range(agents))
     return Paid(Discussion(problem, names, rows), rewards)
 

@@ -10,7 +10,7 @@ from maporl_core.config.load import load_config
 from maporl_core.config.schema import RewardConfig, RunConfig
 from maporl_core.judging.rewards.maporl import reward_discussion
 from maporl_core.store.reader import DiscussionRow, MessageReward, StoredDiscussion
-from maporl_core.types import Discussion
+from maporl_core.types import Discussion, Place
 from maporl_tui.reading.why import Account, account, explain_message
 from maporl_tui.screens.rewards.table import cells, columns
 
@@ -22,12 +22,16 @@ def learned(held: Discussion, paying: RewardConfig = PAYING, edited: bool = Fals
     config = load_config("pocket-verifier").model_copy(update={"reward": paying})
     assert config.verifier.by_score
     parts = reward_discussion(held, RewardConfig() if edited else paying, True)
-    rewards = tuple(tuple(MessageReward(p, 0.1, 0.2) for p in row) for row in parts)
+    rewards = {
+        Place(1, t, a): MessageReward(p, 0.1, 0.2)
+        for t, row in enumerate(parts)
+        for a, p in enumerate(row)
+    }
     row = DiscussionRow(
         *(1, 1, "train", None, "p", "How many?", held.problem.gold, held.agents, held.turns),
         *(held.stopped_early, False, False, False, False, False, ()),
     )
-    found = account(StoredDiscussion(row, held, rewards, ()), RunConfig(**dict(config)))
+    found = account(StoredDiscussion(row, held, rewards, {}), RunConfig(**dict(config)))
     assert found is not None
     return found
 

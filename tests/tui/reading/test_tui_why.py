@@ -14,7 +14,7 @@ import pytest
 from maporl_core.config.schema import RewardConfig, RunConfig
 from maporl_core.judging.rewards.maporl import reward_discussion
 from maporl_core.store.reader import DiscussionRow, MessageReward, StoredDiscussion
-from maporl_core.types import REWARD_PARTS, Discussion, Message, Problem, RewardParts
+from maporl_core.types import REWARD_PARTS, Discussion, Message, Place, Problem, RewardParts
 from maporl_tui.reading.why import Account, Why, account, arithmetic, explain_message
 
 NAMES = ("Ada", "Bo", "Cy", "Di", "Ed")
@@ -55,12 +55,16 @@ def talk(
 
 def stored(held: Discussion, paid_by: RewardConfig) -> StoredDiscussion:
     parts = reward_discussion(held, paid_by)
-    rewards = tuple(tuple(MessageReward(p, 0.1, 0.2) for p in row) for row in parts)
+    rewards = {
+        Place(1, t, a): MessageReward(p, 0.1, 0.2)
+        for t, row in enumerate(parts)
+        for a, p in enumerate(row)
+    }
     row = DiscussionRow(
         *(1, 1, "train", None, "p", "How many?", held.problem.gold, held.agents, held.turns),
         *(held.stopped_early, False, False, False, False, False, ()),
     )
-    return StoredDiscussion(row, held, rewards, ())
+    return StoredDiscussion(row, held, rewards, {})
 
 
 def checked(held: Discussion, config: RewardConfig, paid_by: RewardConfig | None = None) -> Account:
@@ -341,7 +345,7 @@ def test_without_rules_the_sum_is_still_shown(why: str) -> None:
 
 
 def test_what_was_not_paid_has_no_account() -> None:
-    assert account(replace(stored(talk(["w"]), PAYING), rewards_TA=None), RunConfig()) is None
+    assert account(replace(stored(talk(["w"]), PAYING), rewards=None), RunConfig()) is None
 
 
 # Sums ---------------------------------------------------------------------------------------------
@@ -399,8 +403,8 @@ def test_a_tiny_part_is_not_printed_as_zero() -> None:
 
 def test_numbers_that_are_none_are_shown_and_not_summed() -> None:
     whole = stored(talk(["r"]), PAYING)
-    broken = ((MessageReward(RewardParts(own=float("nan")), None, None),),)
-    found = account(replace(whole, rewards_TA=broken), RunConfig(reward=PAYING))
+    broken = {Place(1, 0, 0): MessageReward(RewardParts(own=float("nan")), None, None)}
+    found = account(replace(whole, rewards=broken), RunConfig(reward=PAYING))
     assert found is not None
     assert explain_message(found, 0, 0)[0].text == "own nan ≈ nan"
 
