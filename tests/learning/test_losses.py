@@ -376,3 +376,19 @@ def test_approximate_kl_and_ratio_means_by_hand():
     assert found["ratio_mean"] == pytest.approx(ratio.mean(), rel=1e-6)
     assert found["ratio_max"] == pytest.approx(ratio.max(), rel=1e-6)
     assert found["approx_kl"] == pytest.approx(np.mean(ratio - 1 - [0.1, -0.3]), rel=1e-5)
+
+
+def test_without_values_the_loss_is_the_policys_alone_and_says_nothing_of_values():
+    batch = tokens(30, 2)
+    without = replace(batch, values_new_N=None, values_old_N=None, returns_N=None)
+    result = CONFIG(without)
+    assert float(result.loss.detach()) == pytest.approx(
+        float(replace(CONFIG, value_coef=0.0)(batch).loss.detach()), abs=1e-6
+    )
+    assert "policy_loss" in result.stats.means(0)
+    assert not any("value" in name for name in result.stats.means(0))
+
+
+def test_values_without_returns_are_refused():
+    with pytest.raises(TrainingError, match="returns"):
+        CONFIG(replace(tokens(3, 1), returns_N=None))
