@@ -21,13 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from maporl_core.config.load import (
-    build_config,
-    dump_toml,
-    load_config,
-    override_config,
-    parse_toml,
-)
+from maporl_core.config.load import dump_toml, load_config, load_stored, override_config
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError
 from maporl_core.kit.progress import Progress, Silent
@@ -62,7 +56,7 @@ class Run:
     @property
     def config(self) -> RunConfig:
         """The resolved description it was started with."""
-        return build_config(parse_toml(RunDir(self.path).config_text(), str(self.path)))
+        return load_stored(RunDir(self.path).config)
 
     def status(self) -> RunStatus:
         """What it is doing, and how many steps are whole."""
@@ -132,7 +126,7 @@ def train(
     evaluations; by default nothing is printed.
     Raises ConfigError for a name that is taken, and whatever ``train.train`` raises.
     """
-    from maporl_core.config.load import check_resumable
+    from maporl_core.config.resumable import check_resumable
     from maporl_core.train import train as run_loop
 
     if resume is not None:

@@ -118,7 +118,7 @@ def one_step(session: Session, assembly: Assembly, updater: Updater, step: int) 
         **reward_metrics(paid, assembly.scheme.parts),
         **assembly.scheme.counts(discussions),
         **result.metrics,
-        **speed_metrics(discussions, rows, config.ppo.epochs, clock.laps),
+        **speed_metrics(discussions, rows, config.update.epochs, clock.laps),
         **memory_metrics(),
     }
     scoring = assembly.verifier.take_seconds()

@@ -26,7 +26,7 @@ kind = "noisy"
 [train]
 steps = 4
 problems_per_step = 2
-[ppo]
+[update]
 epochs = 1
 lr = 1e-3
 [eval]

@@ -265,7 +265,7 @@ def whiten(pieces: Sequence[Array]) -> list[Array]:
 
 @dataclass(frozen=True)
 class Dials:
-    """Numbers of the [ppo] section that the loss and the step need."""
+    """Numbers of the [method] section that the loss and the step need."""
 
     temperature: float
     kl_coef: float

@@ -84,14 +84,14 @@ def watched_update(
 
 
 def dials(run: RunConfig) -> ref.Dials:
-    ppo = run.ppo
+    method = run.method
     return ref.Dials(
         temperature=run.discussion.temperature,
-        kl_coef=ppo.kl_coef,
-        lam=ppo.gae_lambda,
-        clip_low=ppo.clip_low,
-        clip_high=ppo.clip_high,
-        value_clip=ppo.value_clip,
-        value_coef=ppo.value_coef,
-        entropy_coef=ppo.entropy_coef,
+        kl_coef=method.kl_coef,
+        lam=method.gae_lambda,
+        clip_low=method.clip_low,
+        clip_high=method.clip_high,
+        value_clip=method.value_clip,
+        value_coef=method.value_coef,
+        entropy_coef=method.entropy_coef,
     )

@@ -19,7 +19,7 @@ def small(**changes):
         "name": "small",
         "discussion": {"style": "compact", "max_new_tokens": 12, "turns": 2},
         "verifier": {"kind": "noisy"},
-        "ppo": {"epochs": 1, "lr": 1e-3},
+        "update": {"epochs": 1, "lr": 1e-3},
         "train": {"steps": 2, "problems_per_step": 3},
         "eval": {"questions": 4},
         "checkpoint": {"every": 1, "keep": 10},

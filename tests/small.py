@@ -51,7 +51,7 @@ def config(agents: int = 2, **changes: Any) -> RunConfig:
     names = ("Ada", "Bo", "Cy", "Di", "Ed")[:agents]
     base: dict[str, Any] = {
         "agents": [{"name": name} for name in names],
-        "ppo": {"epochs": 1, "lr": 1e-2, "micro_tokens": 100_000},
+        "update": {"epochs": 1, "lr": 1e-2, "micro_tokens": 100_000},
         "discussion": {"turns": 3, "max_new_tokens": 8},
     }
     for key, value in changes.items():

@@ -35,7 +35,7 @@ app = typer.Typer(
     invoke_without_command=True,
     epilog=examples(
         ("maporl config presets", "what comes built in"),
-        ("maporl config show gsm8k --set ppo.lr=1e-4", "every key of a run, resolved"),
+        ("maporl config show gsm8k --set update.lr=1e-4", "every key of a run, resolved"),
         ("maporl config check my.toml", "find mistakes before a run does"),
     ),
 )

@@ -7,11 +7,11 @@ Neighbours: ``store.export`` and ``store.sinks`` write; ``runs`` asks.
 from __future__ import annotations
 
 import shutil
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from maporl_core.errors import ConfigError, StoreError
+from maporl_core.kit.nearest import nearest
 from maporl_core.kit.plain_text import one_line
 from maporl_core.kit.progress import Progress
 from maporl_core.store.checkpoint import newest_adapters
@@ -138,6 +138,6 @@ def _suffix(out: Path | None, formats: tuple[str, ...]) -> str | None:
 def _choose(option: str, value: str, allowed: tuple[str, ...]) -> str:
     if value in allowed:
         return value
-    near = get_close_matches(value, allowed, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"choose {', '.join(allowed)}"
+    near = nearest(value, allowed)
+    hint = f"did you mean {near}?" if near else f"choose {', '.join(allowed)}"
     raise ConfigError(f"{option} {one_line(value, 40)}: unknown; {hint}")

@@ -149,7 +149,7 @@ def _explain(error: Exception, words: Sequence[str]) -> tuple[str, int]:
         return f"maporl: the disk is full ({text}); free some space and try again", 5
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return (
-            f"maporl: out of memory ({text}); lower ppo.micro_tokens and engine.max_batch, "
+            f"maporl: out of memory ({text}); lower update.micro_tokens and engine.max_batch, "
             "and see: maporl doctor",
             4,
         )

@@ -31,13 +31,8 @@ from maporl_core.cli.views.lines import JsonLines, PlainLines
 from maporl_core.cli.views.live import MEASURES, LiveView
 from maporl_core.cli.views.state import HISTORY, RunState
 from maporl_core.cli.views.terminal import out_console, say
-from maporl_core.config.load import (
-    check_resumable,
-    config_warnings,
-    dump_toml,
-    load_config,
-    override_config,
-)
+from maporl_core.config.load import config_warnings, dump_toml, load_config, override_config
+from maporl_core.config.resumable import check_resumable
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError, Interrupted, MaporlError, StoreError
 from maporl_core.kit.signals import StopFlag, stop_signals
@@ -51,7 +46,10 @@ STDERR = 2
 RUN_EXAMPLES = examples(
     ("maporl run", "the built-in agents, in minutes on a CPU"),
     ("maporl run pocket --steps 20 --name quick", "shorter, under a name of its own"),
-    ("maporl run gsm8k --set ppo.lr=1e-4 --set task.path=data/gsm8k", "keys changed, local data"),
+    (
+        "maporl run gsm8k --set update.lr=1e-4 --set task.path=data/gsm8k",
+        "changed keys, own data",
+    ),
     ("maporl run my.toml --json > log.jsonl", "one JSON object per line"),
     ("maporl run my.toml --tui", "as a process of its own, watched in the terminal app"),
 )

@@ -11,7 +11,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from maporl_core.config.keys import leaf_keys
-from maporl_core.config.load import load_config, preset_names
+from maporl_core.config.load import load_stored, preset_names
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import MaporlError
 from maporl_core.store.paths import RunDir, runs_below
@@ -142,4 +142,4 @@ def policy_state(checkpoint: str | None) -> str:
 
 def stored_config(run: RunDir) -> RunConfig:
     """The config a run was made with."""
-    return load_config(run.config)
+    return load_stored(run.config)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from pydantic import ValidationError
 
-from maporl_core.config.keys import Path, bound_text, dotted, suggestion, type_at
+from maporl_core.config.keys import Path, bound_text, dotted, type_at
+from maporl_core.config.meant import unknown_lines
+from maporl_core.kit.nearest import nearest
 from maporl_core.kit.plain_text import one_line
 
 MAX_LINES = 5
@@ -49,7 +50,10 @@ def explain(error: ValidationError) -> list[str]:
         path = _known_part(fault["loc"])
         key = dotted(path)
         need = _need(fault)
-        if need is None:
+        if fault["type"] == "extra_forbidden":
+            for line in unknown_lines(tuple(fault["loc"]), fault["input"]):
+                others.setdefault(line.partition(": ")[0], line)
+        elif need is None:
             others.setdefault(key, _sentence(fault, path))
         else:
             got[key] = _value(fault["input"]) + _hint(fault)
@@ -100,15 +104,12 @@ def _hint(fault: Mapping[str, Any]) -> str:
     if fault["type"] != "literal_error" or not isinstance(fault["input"], str):
         return ""
     options = re.findall(r"'([^']*)'", fault["ctx"]["expected"])
-    near = get_close_matches(fault["input"], options, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    near = nearest(fault["input"], options)
+    return f"; did you mean {near!r}?" if near else ""
 
 
 def _sentence(fault: Mapping[str, Any], path: tuple[str | int, ...]) -> str:
     kind = fault["type"]
-    if kind == "extra_forbidden":
-        full = tuple(fault["loc"])
-        return f"{one_line(dotted(full))}: unknown key; {suggestion(full)}"
     if kind == "string_too_long":
         most = fault["ctx"]["max_length"]
         return f"{_label(dotted(path))}must be at most {most:,} characters long"

@@ -1,7 +1,7 @@
-"""Which dotted keys a run description has: what lies under a path, and the key that was meant.
+"""Which dotted keys a run description has: what lies under a path.
 
-In: paths such as ("agents", 0, "role").  Out: sub-keys, types, suggestions.  Neighbours:
-``config`` is what is walked; ``complaints`` and ``overrides`` ask.
+In: paths such as ("agents", 0, "role").  Out: sub-keys, types, facts.  Neighbours:
+``schema`` is what is walked; ``meant``, ``complaints`` and ``overrides`` ask.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher, get_close_matches
 from functools import cache
 from typing import Annotated, Any, Union
 
@@ -72,28 +71,6 @@ def key_facts() -> tuple[KeyFact, ...]:
 def leaf_keys() -> tuple[str, ...]:
     """Every dotted key that takes a value."""
     return tuple(fact.key for fact in key_facts())
-
-
-def suggestion(path: Path) -> str:
-    """What to write instead of an unknown key: the nearest sibling, else its namesake elsewhere."""
-    *parent, leaf = path
-    siblings = keys_under(parent)
-    word = str(leaf)
-    # Of several keys of one name the least nested, then the first one.
-    by_depth = sorted(leaf_keys(), key=lambda key: key.count("."))
-    namesakes = {key.rsplit(".", 1)[-1]: key for key in reversed(by_depth)}
-    near = get_close_matches(word, siblings, n=1)
-    far = get_close_matches(word, list(namesakes), n=1, cutoff=0.8)
-    if near and not (far and _likeness(word, far[0]) > _likeness(word, near[0])):
-        return f"did you mean {dotted([*parent, near[0]])}?"
-    if far:
-        return f"did you mean {namesakes[far[0]]}?"
-    where = f"[{dotted(parent)}]" if parent else "the top level"
-    return f"{where} has {', '.join(siblings)}"
-
-
-def _likeness(word: str, other: str) -> float:
-    return SequenceMatcher(None, word, other).ratio()
 
 
 def _bare(annotation: Any) -> Any:

@@ -2,8 +2,8 @@
 
 In: text from people.  Out: a frozen ``RunConfig``, or a ConfigError whose lines each name one key
 and say what to do.  Neighbours: ``config`` holds the model, ``complaints`` words its
-complaints, ``toml_files`` reads files, ``overrides`` ``--set``; ``cli``, ``store`` and ``train``
-call this.
+complaints, ``toml_files`` reads files, ``overrides`` ``--set``, ``renamed`` knows
+names of earlier versions; ``cli``, ``store`` and ``train`` call this.
 
 What a source may be: a word without "/" and without ".toml" is a preset, whatever lies in the
 current folder; everything else is a file.  A file may start with ``extends = "<preset or file>"``
@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,30 +24,15 @@ from pydantic import ValidationError
 
 from maporl_core.config.complaints import explain
 from maporl_core.config.overrides import apply_override
+from maporl_core.config.renamed import renamed, say_renamed
 from maporl_core.config.schema import RunConfig
 from maporl_core.config.toml_files import read_toml_text
 from maporl_core.errors import ConfigError
+from maporl_core.kit.nearest import nearest
 from maporl_core.kit.plain_text import one_line
 from maporl_core.kit.user_paths import is_file, is_folder, user_path
 
 DEFAULT_PRESET = "pocket"
-
-HARMLESS_KEYS: frozenset[str] = frozenset(
-    {
-        "name",
-        "train.steps",
-        "eval.every",
-        "checkpoint.every",
-        "checkpoint.keep",
-        "engine.max_batch",
-        "ppo.micro_tokens",
-        "ppo.max_bad_steps",
-        "ppo.mismatch_warn",
-        "verifier.gap_warn",
-    }
-)
-"""Keys that a resumed run may change: they decide when it stops, looks and saves, how much memory
-it takes, and when it warns, not what it learns."""
 
 _PRESETS = Path(__file__).parent / "presets"
 
@@ -94,6 +78,16 @@ def load_config(
         data["name"] = name
     for override in overrides:
         apply_override(data, override)
+    return build_config(data)
+
+
+def load_stored(path: Path) -> RunConfig:
+    """The run that a stored run's own ``config.toml`` describes, whatever version wrote it.
+
+    Old names in it are nobody's mistake: nothing is said about them.  Raises ConfigError.
+    """
+    data = _read(path, (), say=lambda _line: None)
+    data.setdefault("name", _default_name(path))
     return build_config(data)
 
 
@@ -188,58 +182,12 @@ def plain(config: RunConfig) -> dict[str, Any]:
     return table
 
 
-def config_diff(a: RunConfig, b: RunConfig) -> list[str]:
-    """Dotted keys whose values differ, sorted; a key on one side only counts."""
-    left, right = _flatten(plain(a)), _flatten(plain(b))
-    absent = object()
-    return sorted(
-        key
-        for key in left.keys() | right.keys()
-        if not _same(left.get(key, absent), right.get(key, absent))
-    )
-
-
-def check_resumable(stored: RunConfig, wanted: RunConfig) -> None:
-    """Raise ConfigError, naming the keys, where ``wanted`` cannot go on from a ``stored`` run."""
-    changed = [key for key in config_diff(stored, wanted) if key not in HARMLESS_KEYS]
-    if stored.ppo.schedule != "constant" and stored.train.steps != wanted.train.steps:
-        raise ConfigError(
-            f"train.steps: the run's learning rate falls ({stored.ppo.schedule}) over its "
-            f"{stored.train.steps} steps, so another number would change what it learns; start a "
-            "new run for that"
-        )
-    if changed:
-        more = f" and {len(changed) - 6} more" if len(changed) > 6 else ""
-        raise ConfigError(
-            f"the run was made with other values of {', '.join(changed[:6])}{more}; a resumed run "
-            f"may change only {', '.join(sorted(HARMLESS_KEYS))}; start a new run for the rest"
-        )
-
-
-def _same(a: Any, b: Any) -> bool:
-    return type(a) is type(b) and a == b
-
-
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items() if item is not None}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return value
-
-
-def _flatten(value: Any, path: str = "") -> dict[str, Any]:
-    """Dotted key → value; lists of tables by index, other lists whole."""
-    if isinstance(value, Mapping):  # an empty one is the same as none
-        items: list[tuple[str, Any]] = [(str(key), item) for key, item in value.items()]
-    elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
-        items = [(str(index), item) for index, item in enumerate(value)]
-    else:
-        return {path: value}
-    flat: dict[str, Any] = {}
-    for key, item in items:
-        flat |= _flatten(item, f"{path}.{key}" if path else key)
-    return flat
 
 
 # --- sources -----------------------------------------------------------------------------------
@@ -256,8 +204,10 @@ def _default_name(source: str | Path) -> str:
     return name or "run"
 
 
-def _read(source: str | Path, seen: tuple[str, ...]) -> dict[str, Any]:
-    """Tables of a source with everything it extends merged under it."""
+def _read(
+    source: str | Path, seen: tuple[str, ...], say: Callable[[str], None] = say_renamed
+) -> dict[str, Any]:
+    """Tables of a source with everything it extends merged under it, by today's names."""
     if isinstance(source, str) and is_preset_word(source):
         origin, folder = f"preset {source}", None
         data = parse_toml(preset_text(source), origin)
@@ -267,6 +217,9 @@ def _read(source: str | Path, seen: tuple[str, ...]) -> dict[str, Any]:
         origin, folder = one_line(path), path.parent
         data = parse_toml(read_toml_text(path, _otherwise()), origin)
         identity = str(path.resolve())
+    data, lines = renamed(data)
+    for line in lines:
+        say(f"{origin}: {line}")
     parent = data.pop("extends", None)
     if parent is None:
         return data
@@ -275,7 +228,7 @@ def _read(source: str | Path, seen: tuple[str, ...]) -> dict[str, Any]:
     if identity in seen:
         raise ConfigError(f"{origin}: extends goes round in a circle; remove one of the lines")
     inherited = parent if folder is None or is_preset_word(parent) else folder / parent
-    base = _read(inherited, (*seen, identity))
+    base = _read(inherited, (*seen, identity), say)
     base.pop("name", None)  # a run is named after what was asked for
     return _merge(base, data)
 
@@ -301,8 +254,8 @@ def _unknown_preset(name: str) -> str:
     elif is_file(Path(name)):
         hint = f"to read the file of that name write ./{one_line(name)}; else "
     else:
-        near = get_close_matches(name, preset_names(), n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        near = nearest(name, preset_names())
+        hint = f"did you mean {near!r}? " if near else ""
     return f"no preset {one_line(name)!r}; {hint}presets are: {', '.join(preset_names())}"
 
 

@@ -16,7 +16,9 @@ import tomllib
 from datetime import date, datetime, time
 from typing import Any
 
-from maporl_core.config.keys import branches, dotted, is_table, suggestion, type_at
+from maporl_core.config.keys import branches, dotted, is_table, type_at
+from maporl_core.config.meant import suggestion
+from maporl_core.config.renamed import GONE, KEYS, VALUES, say_renamed
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError
 from maporl_core.kit.plain_text import one_line
@@ -30,10 +32,17 @@ _VALUE_PIECES = re.compile(
 def apply_override(data: dict[str, Any], override: str) -> None:
     """Change ``data`` as "a.b=c" says.  Raises ConfigError for a malformed or unknown key."""
     path, text = _split(override)
+    old = ".".join(path)
+    if old in KEYS:
+        say_renamed(f"--set {old}: now called {KEYS[old]}")
+        path = KEYS[old].split(".")
+    elif (old, text) in GONE:
+        say_renamed(f"--set {old}={text}: {GONE[old, text]} decides it now; leave it out")
+        return
     target: Any = data
     resolved: list[str | int] = []
     for part in path[:-1]:
-        target, step = _enter(target, part, resolved, override)
+        target, step = _enter(target, part, resolved, override, path)
         resolved.append(step)
     _assign(target, path[-1], text, resolved, override)
 
@@ -64,7 +73,7 @@ def _unquote(part: str) -> str:
 
 
 def _enter(
-    target: Any, part: str, resolved: list[str | int], override: str
+    target: Any, part: str, resolved: list[str | int], override: str, path: list[str]
 ) -> tuple[Any, str | int]:
     """The table or list under ``part``, made if the default has to be written out first."""
     if isinstance(target, list):
@@ -77,7 +86,7 @@ def _enter(
     here = [*resolved, part]
     annotation = type_at(here)
     if annotation is None:
-        raise ConfigError(f"{one_line(dotted(here))}: unknown key; {suggestion(here)}")
+        raise ConfigError(f"{one_line(dotted(path))}: unknown key; {suggestion(path)}")
     if part not in target:
         target[part] = _written_default(here, annotation)
     return target[part], part
@@ -126,7 +135,16 @@ def _assign(target: Any, part: str, text: str, resolved: list[str | int], overri
     if text == "":
         target.pop(part, None)
     else:
-        target[part] = _value(text, annotation, override)
+        target[part] = _today(here, _value(text, annotation, override))
+
+
+def _today(path: list[str | int], value: Any) -> Any:
+    """The value as it is called today."""
+    new = VALUES.get(dotted(path), {}).get(value) if isinstance(value, str) else None
+    if new is None:
+        return value
+    say_renamed(f"--set {dotted(path)}={value}: now called {new}")
+    return new
 
 
 def _value(text: str, annotation: Any, override: str) -> Any:

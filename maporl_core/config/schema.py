@@ -8,23 +8,19 @@ Reading files and overrides lives in ``config.load``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from maporl_core.config.kinds import (
     Alpha,
-    ClipHigh,
-    ClipLow,
     Count,
     Dropout,
     Fraction,
     Name,
-    Natural,
     Penalty,
-    Positive,
     Rank,
-    Rate,
     Section,
     Temperature,
     Text,
@@ -34,6 +30,11 @@ from maporl_core.config.kinds import (
     Window,
     check_names,
 )
+from maporl_core.config.renamed import renamed
+from maporl_core.config.training import CheckpointConfig as CheckpointConfig
+from maporl_core.config.training import EvalConfig as EvalConfig
+from maporl_core.config.training import MethodConfig, UpdateConfig
+from maporl_core.config.training import TrainConfig as TrainConfig
 from maporl_core.config.verifier import VerifierConfig as VerifierConfig
 
 MAX_AGENTS = 4096  # far more than fit any memory; doctor forecasts what does
@@ -137,9 +138,18 @@ class DiscussionConfig(Section):
     temperature: Temperature = Field(1.0, description="sampling temperature of training rollouts")
 
 
+class TopologyConfig(Section):
+    """Who speaks when, and who reads what."""
+
+    kind: Literal["all"] = Field("all", description="all: everybody, every turn, reads everybody")
+
+
 class RewardConfig(Section):
     """What a message is paid.  Symbols of the paper in brackets."""
 
+    kind: Literal["maporl"] = Field(
+        "maporl", description="maporl: verifier scores over the turns, incentives, penalties"
+    )
     horizon: Literal["discounted", "current", "last"] = Field(
         "discounted", description="scores that count: this and later turns, this, or the last turn"
     )
@@ -156,86 +166,9 @@ class RewardConfig(Section):
     unfinished: Penalty = Field(-0.1, description="stopped by the length limit")
 
 
-class PPOConfig(Section):
-    """Multi-agent PPO."""
-
-    advantage: Literal["gae"] = Field("gae", description="advantage estimator")
-    gae_lambda: Fraction = Field(0.95, description="GAE λ over the tokens of a message")
-    clip_low: ClipLow = Field(0.2, description="ratio clipped below at 1 - clip_low")
-    clip_high: ClipHigh = Field(0.2, description="ratio clipped above at 1 + clip_high")
-    value_clip: Positive = Field(0.2, description="clip range of the value loss")
-    value_coef: Weight = Field(0.1, description="weight of the value loss")
-    kl_coef: Weight = Field(0.002, description="KL penalty per token against the base")
-    kl_target: Positive | None = Field(
-        None, description="adapt kl_coef towards this KL per message; default: fixed"
-    )
-    kl_horizon: Positive = Field(
-        10_000.0, description="messages over which the adaptive KL coefficient moves"
-    )
-    entropy_coef: Weight = Field(0.0, description="entropy bonus per token")
-    epochs: Count = Field(4, description="passes over the messages of a step")
-    minibatches: Count = Field(1, description="optimiser steps per epoch")
-    micro_tokens: Count = Field(
-        16_384, description="padded tokens of one forward; changes memory, not the gradient"
-    )
-    lr: Rate = Field(1e-4, description="learning rate of the adapters (AdamW)")
-    value_lr: Rate | None = Field(None, description="of the value heads; default: lr")
-    weight_decay: Annotated[float, Field(ge=0.0, le=10.0)] = Field(
-        0.0, description="AdamW weight decay"
-    )
-    warmup_steps: Natural = Field(0, description="steps over which the learning rate rises")
-    schedule: Literal["constant", "linear", "cosine"] = Field(
-        "constant", description="learning rate after the warm-up"
-    )
-    max_grad_norm: Positive = Field(1.0, description="per policy")
-    max_bad_steps: Count = Field(
-        3, description="stop after so many steps in a row whose loss or reward is not finite"
-    )
-    mismatch_warn: Positive = Field(
-        0.02,
-        description="warn if a policy's |mean trainer/sampler ratio - 1| or KL per token is above",
-    )
-
-
-class TrainConfig(Section):
-    """Length and scope of co-training."""
-
-    steps: Natural = Field(100, description="rollout rounds")
-    problems_per_step: Count = Field(64, description="problems per rollout round")
-    train_turns: Literal["discussion", "all"] = Field(
-        "discussion", description="discussion: turn 1 is the frozen base, only turns >= 2 train"
-    )
-    train_agents: tuple[str, ...] | None = Field(None, description="default: all agents")
-
-    @field_validator("train_agents", mode="before")
-    @classmethod
-    def _tuple_agents(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
-
-
-class EvalConfig(Section):
-    """Held-out evaluation during and around a run."""
-
-    every: Natural = Field(0, description="evaluate every so many steps; 0: only before and after")
-    questions: Natural = Field(200, description="held-out questions; 0: no evaluation")
-    temperature: Annotated[float, Field(ge=0.0, le=100.0)] = Field(1.0, description="0: greedy")
-
-    @field_validator("temperature")
-    @classmethod
-    def _greedy_or_warm(cls, value: float) -> float:
-        if 0.0 < value < 0.01:
-            raise ValueError("eval.temperature: must be 0 (greedy) or at least 0.01")
-        return value
-
-
-class CheckpointConfig(Section):
-    every: Natural = Field(25, description="steps between checkpoints; 0: only at the end")
-    keep: Count = Field(3, description="newest ones kept beside the best")
-
-
 class EngineConfig(Section):
-    kind: Literal["auto", "hf"] = Field(
-        "auto", description="who samples; hf: in process, with the trainer's own weights"
+    kind: Literal["auto", "in_process"] = Field(
+        "auto", description="who samples; in_process: with the trainer's own weights"
     )
     max_batch: Count = Field(512, description="rows generated at once")
 
@@ -259,13 +192,20 @@ class RunConfig(Section):
         AgentConfig(name="Cy"),
     )
     discussion: DiscussionConfig = DiscussionConfig()
+    topology: TopologyConfig = TopologyConfig()
     verifier: VerifierConfig = VerifierConfig()
     reward: RewardConfig = RewardConfig()
-    ppo: PPOConfig = PPOConfig()
+    update: UpdateConfig = UpdateConfig()
+    method: MethodConfig = MethodConfig()
     train: TrainConfig = TrainConfig()
     eval: EvalConfig = EvalConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     engine: EngineConfig = EngineConfig()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _new_names(cls, data: Any) -> Any:
+        return renamed(data)[0] if isinstance(data, Mapping) else data
 
     @field_validator("agents", mode="before")
     @classmethod

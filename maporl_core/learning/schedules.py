@@ -6,9 +6,9 @@ Neighbour: ``updater`` sets every optimiser's rate by it.
 from __future__ import annotations
 
 import math
-from difflib import get_close_matches
 
 from maporl_core.errors import ConfigError
+from maporl_core.kit.nearest import nearest
 
 SCHEDULES = ("constant", "linear", "cosine")
 
@@ -21,8 +21,8 @@ def lr_factor(step: int, total: int, warmup: int, kind: str) -> float:
     Raises ConfigError for another kind.
     """
     if kind not in SCHEDULES:
-        near = get_close_matches(kind, SCHEDULES, n=1, cutoff=0.0)[0]
-        raise ConfigError(f"ppo.schedule: no schedule is called {kind!r}; did you mean {near!r}?")
+        near = nearest(kind, SCHEDULES, 0.0)
+        raise ConfigError(f"update.schedule: none is called {kind!r}; did you mean {near!r}?")
     if step < warmup:
         return (step + 1) / warmup
     done = min((step - warmup) / max(total - warmup, 1), 1.0)

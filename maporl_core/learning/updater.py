@@ -69,13 +69,15 @@ class Updater:
         self.optimisers = {name: self._optimiser(p) for name, p in self.trained.items()}
 
     def _optimiser(self, policy: Policy) -> torch.optim.AdamW:
-        ppo = self.config.ppo
-        groups: list[dict[str, Any]] = [{"params": list(policy.adapter.values()), "lr": ppo.lr}]
+        update = self.config.update
+        groups: list[dict[str, Any]] = [{"params": list(policy.adapter.values()), "lr": update.lr}]
         if policy.value:
-            groups.append({"params": list(policy.value.values()), "lr": ppo.value_lr or ppo.lr})
+            groups.append(
+                {"params": list(policy.value.values()), "lr": update.value_lr or update.lr}
+            )
         for group in groups:
             group["initial_lr"] = group["lr"]
-        return torch.optim.AdamW(groups, weight_decay=ppo.weight_decay, eps=1e-5)
+        return torch.optim.AdamW(groups, weight_decay=update.weight_decay, eps=1e-5)
 
     def update(self, rows: Sequence[Row], step: int) -> UpdateResult:
         """Train every policy on its rows; ``step`` (0-based) sets learning rate and shuffling.
@@ -115,19 +117,19 @@ class Updater:
 
     def _set_rate(self, step: int) -> float:
         """Every optimiser's rate for this step; returns that of the adapters."""
-        ppo = self.config.ppo
-        factor = lr_factor(step, self.config.train.steps, ppo.warmup_steps, ppo.schedule)
+        update = self.config.update
+        factor = lr_factor(step, self.config.train.steps, update.warmup_steps, update.schedule)
         for optimiser in self.optimisers.values():
             for group in optimiser.param_groups:
                 group["lr"] = group["initial_lr"] * factor
-        return ppo.lr * factor
+        return update.lr * factor
 
     def _by_base(self, rows: Sequence[Row]) -> list[BaseRows]:
         found = []
         for base in self.policies.bases.values():
             mine = [row for row in rows if row.policy in base.policies and row.tokens]
             if mine:
-                found.append(BaseRows(base, mine, self.config.ppo.micro_tokens))
+                found.append(BaseRows(base, mine, self.config.update.micro_tokens))
         return found
 
     def _measure(self, part: BaseRows) -> Measured:
@@ -135,14 +137,14 @@ class Updater:
         return measure(part, temperature, self.kl_coef, self.method.estimator.needs_values)
 
     def _dials(self, step: int) -> Dials:
-        ppo = self.config.ppo
+        update = self.config.update
         return Dials(
             objective=self.method.objective,
             temperature=self.config.discussion.temperature,
             kl_coef=self.kl_coef,
-            epochs=ppo.epochs,
-            minibatches=ppo.minibatches,
-            max_grad_norm=ppo.max_grad_norm,
+            epochs=update.epochs,
+            minibatches=update.minibatches,
+            max_grad_norm=update.max_grad_norm,
             seed=self.config.seed,
             step=step,
         )

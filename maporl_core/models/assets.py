@@ -7,10 +7,10 @@ loads no torch.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from pathlib import Path
 
 from maporl_core.errors import ModelError
+from maporl_core.kit.nearest import nearest
 
 VARIANTS: tuple[str, ...] = ("pocket", "pocket-b")
 
@@ -30,6 +30,6 @@ def asset_path(variant: str = "pocket") -> Path:
 def check_variant(variant: str) -> None:
     """Raises ModelError, naming the nearest one, if there is no such built-in model."""
     if variant not in VARIANTS:
-        near = get_close_matches(variant, VARIANTS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(VARIANTS)}"
+        near = nearest(variant, VARIANTS)
+        hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(VARIANTS)}"
         raise ModelError(f"no built-in model {variant!r}; {hint}")

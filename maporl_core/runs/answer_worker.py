@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from maporl_core.assembly import Assembly, assemble
-from maporl_core.config.load import load_config
+from maporl_core.config.load import load_stored
 from maporl_core.errors import ConfigError, MaporlError
 from maporl_core.judging.verifier.keeper import kept_verifier
 from maporl_core.kit.progress import Progress, Silent
@@ -120,7 +120,7 @@ class Worker:
         """Load what all sides need.  Raises MaporlError with what to do."""
         for side in self._sides:
             if side.run.path not in self._assemblies:
-                config = load_config(side.run.config)
+                config = load_stored(side.run.config)
                 self._assemblies[side.run.path] = assemble(
                     config, self._progress, kept_verifier(side.run, config)
                 )

@@ -13,7 +13,8 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
-from maporl_core.config.load import check_resumable, dump_toml, load_config
+from maporl_core.config.load import dump_toml, load_stored
+from maporl_core.config.resumable import check_resumable
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError, StoreError
 from maporl_core.learning.updater import Updater
@@ -116,7 +117,7 @@ def _check_config(folder: Path, config: RunConfig) -> None:
     if not path.is_file():
         return
     try:
-        made_with = load_config(path)
+        made_with = load_stored(path)
     except ConfigError as error:
         raise StoreError(
             f"{folder} was made by another version of maporl, whose config this one does not "

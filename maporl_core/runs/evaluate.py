@@ -42,23 +42,25 @@ def evaluate(
     temperature: float,
     seed: int,
     progress: Progress,
-    heartbeat: Callable[[], None] | None = None,
+    heartbeat: Callable[[], float] | None = None,
 ) -> tuple[EvalSummary, list[Discussion]]:
     """Hold one discussion per problem and sum up.
 
     ``policy_state`` "base" lets the bare base speak in every turn; anything else uses the adapters
     as they are now.  Seeds depend on ``seed`` and a problem's place only: two calls with the same
-    problems differ by the policies alone.  ``heartbeat`` is called after every turn.
+    problems differ by the policies alone.  ``heartbeat`` is called after every turn; the seconds
+    that it waited are not counted.
     """
-    started = time.perf_counter()
+    started, waited = time.perf_counter(), 0.0
     turns, agents = assembly.config.discussion.turns, len(assembly.speakers)
     progress.stage(f"evaluating {label}", len(problems) * turns * agents)
     rules = assembly.rules(seed, temperature, untrained=policy_state == "base")
 
     def turn(messages: int) -> None:
+        nonlocal waited
         progress.advance(messages)
         if heartbeat is not None:
-            heartbeat()
+            waited += heartbeat()
 
     discussions = assembly.hold(problems, range(len(problems)), rules, Listeners(turn=turn))
     summary = summarise(
@@ -68,7 +70,7 @@ def evaluate(
         policy_state=policy_state,
         temperature=temperature,
         seed=seed,
-        seconds=time.perf_counter() - started,
+        seconds=time.perf_counter() - started - waited,
     )
     progress.evaluated(summary)
     return summary, discussions

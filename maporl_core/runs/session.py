@@ -2,12 +2,11 @@
 
 In: a run's folder.  Out: everything of a run that is not the algorithm, so that ``train`` reads as
 one page.  Neighbours: ``store`` keeps rows and folders, ``signals`` hears signals, ``checkpoints``
-writes checkpoints and goes on from them, ``evaluate`` measures.
+writes checkpoints and goes on from them, ``orders`` answers requests, ``evaluate`` measures.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import NoReturn
@@ -21,18 +20,16 @@ from maporl_core.learning.update_metrics import mismatches
 from maporl_core.learning.updater import Updater, UpdateResult
 from maporl_core.runs.checkpoints import restore, save
 from maporl_core.runs.evaluate import evaluate, gain_between, held_out
+from maporl_core.runs.orders import Orders
 from maporl_core.runs.run_state import save_policies, seed_random_states
 from maporl_core.runs.step_metrics import not_finite, out_of_context
 from maporl_core.store.checkpoint import atomic_folder
 from maporl_core.store.lock import RunLock
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader
-from maporl_core.store.records import Paid, Request
+from maporl_core.store.records import Paid
 from maporl_core.store.writer import Level, Line, StoreWriter
 from maporl_core.types import Discussion, EvalSummary, PairedGain, Problem
-
-PAUSE_POLL = 0.2
-"""Seconds between two looks at the requests while paused."""
 
 
 class Abandoned(Exception):
@@ -53,13 +50,10 @@ class Session:
     ) -> None:
         self.config, self.run, self.store, self.progress = config, run, store, progress
         self._lock, self._stop = lock, stop
+        self._orders = Orders(store, lock, stop, self.say, self.checkpoint)
         self._bad_steps = 0
         self._saved: int | None = None  # the step whose checkpoint is on disk as it would be now
         self.names = tuple(agent.name for agent in config.agents)
-        trained = config.train.train_agents
-        self.trained_agents = tuple(
-            a for a, name in enumerate(self.names) if trained is None or name in trained
-        )
 
     def attach(self, assembly: Assembly, updater: Updater) -> None:
         """Everything is loaded: from here on a signal waits until it can be obeyed."""
@@ -132,41 +126,9 @@ class Session:
 
     def obey(self, step: int) -> None:
         """Answer requests before step ``step`` (0-based); waits while paused."""
-        self._lock.beat()
-        paused = False
-        while True:
-            for request in self.store.poll_requests():
-                paused = self._answer(request, step, paused)
-            if self._stop.raised:
-                self.leave(step)
-            if not paused:
-                return
-            self._lock.beat()
-            time.sleep(PAUSE_POLL)
-
-    def _answer(self, request: Request, step: int, paused: bool) -> bool:
-        if request.command == "pause":
-            if not paused:
-                self.store.set_state("paused")
-                self.say("info", "request", f"paused after step {step}")
-            self.store.acknowledge(request.id, f"paused after step {step}")
-            return True
-        if request.command == "resume":
-            if paused:
-                self.store.set_state("running")
-                self.say("info", "request", "going on")
-            self.store.acknowledge(request.id, "going on" if paused else "was not paused")
-            return False
-        if request.command == "checkpoint":
-            self.checkpoint(step)
-            self.store.acknowledge(request.id, f"saved after step {step}")
-            return paused
-        if request.command == "stop":
-            self._stop.signal = "a stop request"
-            self.store.acknowledge(request.id, f"stopping after step {step}")
-            return False
-        self.store.acknowledge(request.id, f"unknown command {request.command!r}")
-        return paused
+        self._orders.attend(step)
+        if self._stop.raised:
+            self.leave(step)
 
     def leave(self, step: int) -> NoReturn:
         """Save and stop because somebody asked; raises Interrupted."""
@@ -194,7 +156,7 @@ class Session:
         where, turns = f"step {step + 1}: ", self.config.discussion.turns
         if ended := out_of_context(discussions, turns, keys):
             self.say("warning", "context", where + ended, step + 1)
-        for line in mismatches(result.metrics, self.config.ppo.mismatch_warn):
+        for line in mismatches(result.metrics, self.config.update.mismatch_warn):
             self.say("warning", "mismatch", where + line, step + 1)
         if not result.bad:
             self._bad_steps = 0
@@ -202,12 +164,12 @@ class Session:
         self._bad_steps += 1
         bad = not_finite(result.bad, discussions, keys)
         self.say("error", "not finite", where + bad, step + 1)
-        if self._bad_steps >= self.config.ppo.max_bad_steps:
+        if self._bad_steps >= self.config.update.max_bad_steps:
             self.checkpoint(step + 1)  # none of these steps changed anything
             raise TrainingError(
-                f"{self._bad_steps} steps in a row were not finite (ppo.max_bad_steps); saved as "
-                "it was before them: see log.txt, then start a new run with a lower ppo.lr, or "
-                f"try on with: maporl resume {self.run.name}"
+                f"{self._bad_steps} steps in a row were not finite (update.max_bad_steps); saved "
+                "as it was before them: see log.txt, then start a new run with a lower "
+                f"update.lr, or try on with: maporl resume {self.run.name}"
             )
 
     # Measuring and saving -----------------------------------------------------------------------
@@ -220,13 +182,11 @@ class Session:
                 for e in reader.evaluations()
             )
 
-    def _beat(self, step: int) -> None:
-        """In an evaluation after ``step`` steps: it may be long, so a stop request ends it too."""
-        self._lock.beat()
-        for request in self.store.poll_requests():
-            if request.command == "stop":
-                self._answer(request, step, paused=False)
+    def _beat(self, step: int) -> float:
+        """In an evaluation after ``step`` steps, which may be long: a pause or stop holds in it."""
+        waited = self._orders.attend(step)
         self.give_way()
+        return waited
 
     def evaluate(self, label: str, policy_state: str, *, step: int) -> EvalSummary | None:
         """Evaluate on held-out questions and store it; None when ``eval.questions`` is 0."""

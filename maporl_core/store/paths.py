@@ -9,7 +9,6 @@ locks it, ``reader`` and ``writer`` open its database, ``checkpoint`` fills its 
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import shutil
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Self
 
 from maporl_core.errors import ConfigError, StoreError
+from maporl_core.kit.nearest import nearest
 from maporl_core.kit.plain_text import one_line
 from maporl_core.kit.user_paths import is_file, user_path
 from maporl_core.store.database import create_database, is_store
@@ -132,9 +132,9 @@ class RunDir:
         if text and path.name == DATABASE and is_file(path):
             return cls(path.parent)
         names = [run.name for run in runs_below(root)]
-        near = difflib.get_close_matches(text, names, n=1)
+        near = nearest(text, names)
         if near:
-            hint = f"did you mean {near[0]!r}?"
+            hint = f"did you mean {near!r}?"
         elif names:
             hint = "see `maporl runs list`"
         else:

@@ -8,12 +8,12 @@ whoever made it.
 
 from __future__ import annotations
 
-import difflib
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from maporl_core.errors import ConfigError, StoreError
+from maporl_core.kit.nearest import nearest
 from maporl_core.store.database import open_for_requests, transaction
 from maporl_core.store.failures import store_errors
 from maporl_core.store.lock import holder
@@ -37,8 +37,8 @@ class RequestWriter:
         it (unless ``require_trainer`` is off) or the store cannot be written.
         """
         if command not in COMMANDS:
-            near = difflib.get_close_matches(command, COMMANDS, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(COMMANDS)}"
+            near = nearest(command, COMMANDS)
+            hint = f"did you mean {near!r}?" if near else f"one of {', '.join(COMMANDS)}"
             raise ConfigError(f"unknown request {command!r}: {hint}")
         if require_trainer and holder(self.run.lock_file) is None:
             raise StoreError(

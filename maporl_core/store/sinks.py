@@ -6,7 +6,6 @@ beside the store, which stays the truth.  The tools are optional extras, importe
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import math
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from maporl_core.errors import ConfigError
+from maporl_core.kit.nearest import nearest
 from maporl_core.store.reader import RunDir, StoreReader
 
 
@@ -84,8 +84,8 @@ def make_sink(name: str, run: RunDir) -> MetricSink:
         return WandbSink(run)
     if name == "trackio":
         return TrackioSink(run)
-    near = difflib.get_close_matches(name, SINKS, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(SINKS)}"
+    near = nearest(name, SINKS)
+    hint = f"did you mean {near!r}?" if near else f"one of {', '.join(SINKS)}"
     raise ConfigError(f"unknown tracker {name!r}: {hint}")
 
 

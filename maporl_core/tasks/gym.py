@@ -11,7 +11,6 @@ decides; train is endless.  Generator seeds of the two never overlap.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from functools import lru_cache
 from hashlib import blake2b
 from importlib.util import find_spec
@@ -19,6 +18,7 @@ from typing import Any
 
 from maporl_core.config.schema import TaskConfig
 from maporl_core.errors import ConfigError, DataError
+from maporl_core.kit.nearest import nearest_few
 from maporl_core.kit.plain_text import one_line
 from maporl_core.tasks.answers import spans
 from maporl_core.tasks.data.order import rows_at
@@ -50,7 +50,7 @@ def load(config: TaskConfig) -> GymTask:
         raise ConfigError("task.name: gym needs a generator, for example gym:chain_sum")
     known = generators()
     if name not in known:
-        near = get_close_matches(name, known, n=3, cutoff=0.5)
+        near = nearest_few(name, known, 3, 0.5)
         hint = f"did you mean {', '.join(near)}?" if near else f"there are {len(known)} of them"
         raise ConfigError(f"reasoning-gym has no generator {name!r}; {hint}")
     reserved = sorted({"seed", "size"} & set(config.options))

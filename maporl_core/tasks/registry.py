@@ -7,10 +7,10 @@ is imported when it is asked for, so that nobody waits for libraries of the othe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 
 from maporl_core.config.schema import TaskConfig
 from maporl_core.errors import ConfigError
+from maporl_core.kit.nearest import nearest
 from maporl_core.tasks.base import Task
 
 _TASKS: Mapping[str, str] = {
@@ -63,6 +63,6 @@ def make_task(config: TaskConfig) -> Task:
         from maporl_core.tasks import gym
 
         return gym.load(config)
-    near = get_close_matches(name, _TASKS, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_TASKS)}"
+    near = nearest(name, _TASKS)
+    hint = f"did you mean {near}?" if near else f"there are {', '.join(_TASKS)}"
     raise ConfigError(f"task.name: unknown task {name!r}; {hint}")

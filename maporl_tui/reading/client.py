@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from maporl_core.config.load import load_config
+from maporl_core.config.load import load_stored
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError, MaporlError, StoreError
 from maporl_core.store.reader import (
@@ -56,7 +56,7 @@ class StoreClient:
 
         def read() -> tuple[RunConfig | None, str | None]:
             try:
-                return load_config(run.config), None
+                return load_stored(run.config), None
             except MaporlError as error:
                 return None, str(error)
 

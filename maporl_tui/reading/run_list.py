@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from maporl_core.config.load import load_config
+from maporl_core.config.load import load_stored
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError, MaporlError, StoreError
 from maporl_core.store.reader import Evaluation, Event, RunDir, StoreReader
@@ -193,7 +193,7 @@ def read_overview(row: RunRow) -> Overview:
     evaluations: tuple[Evaluation, ...] = ()
     events: tuple[Event, ...] = ()
     try:
-        config = load_config(run.config)
+        config = load_stored(run.config)
     except MaporlError as error:
         config_problem = str(error)
     try:

@@ -198,7 +198,7 @@ def _config(config: RunConfig) -> list[Content | str | tuple[str, str]]:
         ("talk", f"{turns} turn{'s' * (turns != 1)}, {told}"),
         ("verifier", verifier),
         ("bases", bases),
-        ("training", f"{per_step} problems a step, lr {amount(config.ppo.lr)}"),
+        ("training", f"{per_step} problems a step, lr {amount(config.update.lr)}"),
     )
     out: list[Content | str | tuple[str, str]] = ["\n"]
     for name, text in rows:

@@ -162,8 +162,8 @@ def test_the_unforeseen_is_one_line_that_says_how_to_see_more(
     ("error", "code", "words"),
     [
         (OSError(errno.ENOSPC, "No space left on device"), 5, "disk is full"),
-        (MemoryError(), 4, "lower ppo.micro_tokens"),
-        (type("OutOfMemoryError", (RuntimeError,), {})("CUDA"), 4, "lower ppo.micro_tokens"),
+        (MemoryError(), 4, "lower update.micro_tokens"),
+        (type("OutOfMemoryError", (RuntimeError,), {})("CUDA"), 4, "lower update.micro_tokens"),
     ],
 )
 def test_a_full_disk_and_full_memory_say_what_to_do(
@@ -198,7 +198,7 @@ def test_ctrl_c_ends_with_130(
         (["runs", "request", "x"], "See: maporl runs request --help"),
         (["run", "nowhere.toml"], "no file nowhere.toml"),
         (["run", "pockt"], "did you mean 'pocket'?"),
-        (["run", "--set", "lr=3"], "did you mean ppo.lr?"),
+        (["run", "--set", "lr=3"], "did you mean update.lr?"),
         (["resume", "none"], "no run 'none'"),
         (["debate", "--base", "--both"], "contradict"),
         (["debate", "--gold", "3"], "give the question too"),
@@ -293,7 +293,7 @@ def test_keys_are_listed_with_default_and_meaning(capsys: pytest.CaptureFixture[
     assert facts["discussion.max_context"]["takes"] == "whole number >= 16, <= 16,777,216"
     assert facts["train.train_agents"]["takes"] == "list of text"
     assert facts["agents.<n>.name"]["default"] == "required"
-    assert facts["ppo.schedule"]["takes"] == "constant, linear, cosine"
+    assert facts["update.schedule"]["takes"] == "constant, linear, cosine"
 
 
 def test_a_printed_preset_keeps_its_comments(capsys: pytest.CaptureFixture[str]) -> None:

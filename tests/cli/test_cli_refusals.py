@@ -74,7 +74,7 @@ def test_options_are_refused_by_tasks_that_take_none(name: str) -> None:
 
 
 def test_a_clip_range_that_leaves_nothing_to_clip_is_refused(tmp_path: Path) -> None:
-    words = ["run", "--root", str(tmp_path), "--set", "ppo.clip_low=1.5"]
+    words = ["run", "--root", str(tmp_path), "--set", "method.clip_low=1.5"]
     assert main(words) == 2
     assert list(tmp_path.iterdir()) == []
 

@@ -204,7 +204,7 @@ def test_resume_with_more_steps_writes_them_down(trainer: Trainer, root: Path) -
     assert load_config(root / "pocket" / "config.toml").train.steps == 20
 
 
-@pytest.mark.parametrize("change", ["ppo.lr=1", "seed=5", "agents.Ada.role=x", "task.limit=3"])
+@pytest.mark.parametrize("change", ["update.lr=1", "seed=5", "agents.Ada.role=x", "task.limit=3"])
 def test_resume_refuses_what_would_change_the_run(
     change: str, trainer: Trainer, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

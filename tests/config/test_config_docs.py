@@ -51,4 +51,4 @@ def test_the_extending_file_on_the_page_works(tmp_path: Path) -> None:
     config = load_config(path)
     assert [agent.role.split()[1] for agent in config.agents] == ["solve", "look"]
     assert config_warnings(config) == []
-    assert (config.ppo.lr, config.ppo.kl_coef) == (1e-4, 0.002)
+    assert (config.update.lr, config.method.kl_coef) == (1e-4, 0.002)

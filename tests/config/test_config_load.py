@@ -11,10 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maporl_core.config.load import (
-    HARMLESS_KEYS,
     build_config,
-    check_resumable,
-    config_diff,
     config_warnings,
     dump_toml,
     load_config,
@@ -23,6 +20,7 @@ from maporl_core.config.load import (
     preset_names,
     preset_summary,
 )
+from maporl_core.config.resumable import HARMLESS_KEYS, check_resumable, config_diff
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError
 
@@ -79,8 +77,12 @@ def test_the_published_presets_have_the_published_settings() -> None:
         assert (base.model, base.quantize) == ("microsoft/Phi-3-mini-128k-instruct", "4bit")
         for policy in config.resolved_policies().values():
             assert (policy.rank, policy.alpha, policy.dropout) == (8, 16.0, 0.05)
-        assert (config.ppo.lr, config.ppo.kl_coef, config.ppo.value_coef) == (1e-5, 0.002, 0.1)
-        assert (config.ppo.epochs, config.train.steps) == (4, 100)
+        assert (config.update.lr, config.method.kl_coef, config.method.value_coef) == (
+            1e-5,
+            0.002,
+            0.1,
+        )
+        assert (config.update.epochs, config.train.steps) == (4, 100)
         assert config.train.steps * config.train.problems_per_step == 12_800
     assert load_config("anli").task.rounds == (3,)
 
@@ -128,10 +130,10 @@ def test_a_file_may_extend_a_preset_and_gives_only_what_differs(tmp_path: Path) 
 
 
 def test_a_file_may_extend_a_file_beside_it(tmp_path: Path) -> None:
-    write(tmp_path / "base.toml", "seed = 5\n[ppo]\nlr = 0.5\n")
-    child = write(tmp_path / "child.toml", 'extends = "base.toml"\n[ppo]\nepochs = 9\n')
+    write(tmp_path / "base.toml", "seed = 5\n[update]\nlr = 0.5\n")
+    child = write(tmp_path / "child.toml", 'extends = "base.toml"\n[update]\nepochs = 9\n')
     config = load_config(child)
-    assert (config.seed, config.ppo.lr, config.ppo.epochs) == (5, 0.5, 9)
+    assert (config.seed, config.update.lr, config.update.epochs) == (5, 0.5, 9)
 
 
 def test_lists_of_an_extended_file_are_replaced_whole(tmp_path: Path) -> None:
@@ -194,7 +196,7 @@ def test_an_empty_file_is_the_defaults(tmp_path: Path) -> None:
     ("text", "line"),
     [
         ("[train]\nstpes = 3", "train.stpes: unknown key; did you mean train.steps?"),
-        ("lr = 3", "lr: unknown key; did you mean ppo.lr?"),
+        ("lr = 3", "lr: unknown key; did you mean update.lr?"),
         (
             "[bases.main]\nmodle = 'x'",
             "bases.main.modle: unknown key; did you mean bases.main.model?",
@@ -208,9 +210,9 @@ def test_an_empty_file_is_the_defaults(tmp_path: Path) -> None:
         ("[train]\nsteps = '3'", "train.steps: must be a whole number (got '3')"),
         ("[train]\nsteps = 0.5", "train.steps: must be a whole number (got 0.5)"),
         ("[train]\nsteps = true", "train.steps: must be a whole number (got True)"),
-        ("[ppo]\nlr = 0", "ppo.lr: must be above 0 (got 0)"),
-        ("[ppo]\nlr = nan", "ppo.lr: must be a finite number (got nan)"),
-        ("[ppo]\nlr = '1e-4'", "ppo.lr: must be a number (got '1e-4')"),
+        ("[update]\nlr = 0", "update.lr: must be above 0 (got 0)"),
+        ("[update]\nlr = nan", "update.lr: must be a finite number (got nan)"),
+        ("[update]\nlr = '1e-4'", "update.lr: must be a number (got '1e-4')"),
         ("[reward]\ngamma = 1.5", "reward.gamma: must be at most 1 (got 1.5)"),
         ("train = 3", "train: must be a table (got 3)"),
         ("agents = 'Ada'", "agents: must be a list (got 'Ada')"),
@@ -219,8 +221,8 @@ def test_an_empty_file_is_the_defaults(tmp_path: Path) -> None:
         ("agents = [{name='A'},{name='A'}]", "agents: name used twice: A"),
         ("name = '../x'", "name: must be a name"),
         (
-            "[ppo]\nschedule = 'cosin'",
-            "ppo.schedule: must be 'constant', 'linear' or 'cosine' "
+            "[update]\nschedule = 'cosin'",
+            "update.schedule: must be 'constant', 'linear' or 'cosine' "
             "(got 'cosin'; did you mean 'cosine'?)",
         ),
         (
@@ -292,7 +294,7 @@ def test_written_configs_load_back_exactly(
         {
             "seed": seed,
             "agents": [{"name": "Ada", "role": role}],
-            "ppo": {"lr": lr},
+            "update": {"lr": lr},
             "task": {"options": option},
             "train": {"train_agents": trained},
         }
@@ -309,21 +311,21 @@ def test_presets_load_back_exactly(name: str, tmp_path: Path) -> None:
 def test_differing_keys_are_dotted_and_sorted() -> None:
     config = load_config("pocket")
     other = override_config(
-        config, ["ppo.lr=0.5", "agents.Bo.role=kind", "policies.Ada.rank=2", "train.steps=1"]
+        config, ["update.lr=0.5", "agents.Bo.role=kind", "policies.Ada.rank=2", "train.steps=1"]
     )
     assert config_diff(config, config) == []
     changed = config_diff(config, other)
     assert changed == sorted(changed)
-    assert {"agents.1.role", "policies.Ada.rank", "ppo.lr", "train.steps"} <= set(changed)
-    assert "ppo.epochs" not in changed
+    assert {"agents.1.role", "policies.Ada.rank", "update.lr", "train.steps"} <= set(changed)
+    assert "update.epochs" not in changed
 
 
 def test_a_resumed_run_may_change_harmless_keys_only() -> None:
     config = load_config("pocket")
     check_resumable(config, override_config(config, ["train.steps=7", "eval.every=2", "name=x"]))
     check_resumable(config, override_config(config, ["verifier.gap_warn=0.5"]))
-    with pytest.raises(ConfigError, match=r"other values of ppo\.lr, seed;"):
-        check_resumable(config, override_config(config, ["ppo.lr=1", "seed=3", "train.steps=7"]))
+    with pytest.raises(ConfigError, match=r"other values of seed, update\.lr;"):
+        check_resumable(config, override_config(config, ["update.lr=1", "seed=3", "train.steps=7"]))
 
 
 def test_harmless_keys_exist() -> None:

@@ -39,11 +39,11 @@ def outcome(work: Callable[[], object]) -> object:
     [
         ("train.steps=20", "train.steps", 20),
         (" train . steps = 20 ", "train.steps", 20),
-        ("ppo.lr=1e-4", "ppo.lr", 1e-4),
-        ("ppo.lr=1", "ppo.lr", 1.0),
+        ("update.lr=1e-4", "update.lr", 1e-4),
+        ("update.lr=1", "update.lr", 1.0),
         ("discussion.feedback=false", "discussion.feedback", False),
-        ("ppo.schedule=cosine", "ppo.schedule", "cosine"),
-        ('ppo.schedule="cosine"', "ppo.schedule", "cosine"),
+        ("update.schedule=cosine", "update.schedule", "cosine"),
+        ('update.schedule="cosine"', "update.schedule", "cosine"),
         ("bases.main.model=org/name-1.5", "bases.main.model", "org/name-1.5"),
         ("bases.main.model=a=b", "bases.main.model", "a=b"),
         ("task.path=2024-01-01", "task.path", "2024-01-01"),
@@ -79,7 +79,7 @@ def test_later_overrides_win_and_earlier_ones_stay() -> None:
 
 
 def test_nothing_after_the_equals_sign_puts_the_default_back() -> None:
-    assert load_config("pocket", ["ppo.lr="]).ppo.lr == RunConfig().ppo.lr
+    assert load_config("pocket", ["update.lr="]).update.lr == RunConfig().update.lr
     assert load_config("pocket", ["task.limit=5", "task.limit="]).task.limit is None
 
 
@@ -124,7 +124,7 @@ def test_mistakes_are_one_line(override: str, words: str) -> None:
 
 
 keys = st.sampled_from(
-    ["train.steps", "agents.0", "agents", "bases", "task.options", "ppo.lr", "x"]
+    ["train.steps", "agents.0", "agents", "bases", "task.options", "update.lr", "x"]
 )
 
 

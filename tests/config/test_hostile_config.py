@@ -42,7 +42,7 @@ def fault(source: str | Path | None, *overrides: str) -> str:
 
 def test_number_keys_are_found() -> None:
     assert len(NUMBERS) > 40
-    assert {"ppo.clip_low", "train.steps", "discussion.temperature"} <= set(NUMBERS)
+    assert {"method.clip_low", "train.steps", "discussion.temperature"} <= set(NUMBERS)
 
 
 @pytest.mark.parametrize("key", NUMBERS)
@@ -56,10 +56,10 @@ def test_every_number_has_both_bounds_and_takes_no_other_kind(key: str) -> None:
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("ppo.clip_low=1", "ppo.clip_low: must be below 1 (got 1)"),
-        ("ppo.clip_low=0", "ppo.clip_low: must be above 0 (got 0)"),
-        ("ppo.lr=2", "ppo.lr: must be at most 1 (got 2)"),
-        ("ppo.epochs=0", "ppo.epochs: must be at least 1 (got 0)"),
+        ("method.clip_low=1", "method.clip_low: must be below 1 (got 1)"),
+        ("method.clip_low=0", "method.clip_low: must be above 0 (got 0)"),
+        ("update.lr=2", "update.lr: must be at most 1 (got 2)"),
+        ("update.epochs=0", "update.epochs: must be at least 1 (got 0)"),
         ("train.steps=10000000000", "train.steps: must be at most 1,000,000,000 (got"),
         ("discussion.turns=1000", "discussion.turns: must be at most 100 (got 1000)"),
         ("discussion.temperature=1e-300", "discussion.temperature: must be at least 0.01"),
@@ -261,8 +261,8 @@ def test_any_value_at_any_key_is_a_run_or_a_line_per_key(values: dict[str, Any])
         assert "\x1b" not in found
         assert len(found.splitlines()) <= len(values) + 1
         return
-    assert found.ppo.clip_low < 1
-    for section in (found.ppo, found.reward, found.discussion):
+    assert found.method.clip_low < 1
+    for section in (found.update, found.method, found.reward, found.discussion):
         numbers = [v for v in section.model_dump().values() if isinstance(v, float)]
         assert all(math.isfinite(number) for number in numbers)
 
@@ -286,7 +286,14 @@ MALFORMED = (
     *("agents.99999999999999999999.role=x", "agents.0=5", "agents.0.name=", "'=1", '"=1', '"a"b=1'),
     *("train.steps=[", "train.steps={", "train.steps='", 'train.steps="', "train.steps=#", "\0=1"),
     *("task.options=5", "task.options={a=}", "task.options.a.b.c=", "bases=[]", "bases.main=5"),
-    *("train.steps=0x", "train.steps=1_", "ppo.lr=1e", "ppo.lr=.", "\x1b[31m=1", "name=\x1b[31m"),
+    *(
+        "train.steps=0x",
+        "train.steps=1_",
+        "update.lr=1e",
+        "update.lr=.",
+        "\x1b[31m=1",
+        "name=\x1b[31m",
+    ),
 )
 
 
@@ -311,9 +318,13 @@ def test_more_agents_than_memory_is_forecast_in_a_line(
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     agents = ", ".join(f"{{name = 'a{n}'}}" for n in range(300))
-    changes = [f"--set=agents=[{agents}]", "--set=policies=", "--set=ppo.micro_tokens=1000000000"]
+    changes = [
+        f"--set=agents=[{agents}]",
+        "--set=policies=",
+        "--set=update.micro_tokens=1000000000",
+    ]
     assert main(["doctor", "pocket", *changes]) == 4
     shown = capsys.readouterr()
     said = " ".join((shown.out + shown.err).split())
-    assert "the forecast exceeds the free memory; lower ppo.micro_tokens" in said
+    assert "the forecast exceeds the free memory; lower update.micro_tokens" in said
     assert "Traceback" not in said

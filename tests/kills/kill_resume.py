@@ -47,7 +47,7 @@ max_new_tokens = 8
 [train]
 steps = {STEPS}
 problems_per_step = 2
-[ppo]
+[update]
 epochs = 1
 minibatches = 2
 lr = 1e-3
@@ -81,9 +81,10 @@ KINDS = (
     Kind("rule verifier, save every step", {"verifier.kind": "rule", "checkpoint.every": "1"}),
     Kind("one shared policy", toml=_TEAM),
     Kind("two bases", preset="pocket-hetero"),
-    Kind("adaptive KL coefficient", {"ppo.kl_target": "0.05", "ppo.kl_horizon": "100"}),
+    Kind("adaptive KL coefficient", {"method.kl_target": "0.05", "method.kl_horizon": "100"}),
     Kind("all turns trained, dropout", {"train.train_turns": "all"}, toml=_DROPOUT),
-    Kind("falling learning rate, one agent", {"ppo.schedule": "cosine", "ppo.warmup_steps": "3",
+    Kind("falling learning rate, one agent", {"update.schedule": "cosine",
+                                              "update.warmup_steps": "3",
                                               "train.train_agents": '["Ada"]'}),
     Kind("saved at the end only", {"checkpoint.every": "0"}),
     Kind("learned verifier, fitted anew", {"verifier.refit_every": "2", "task.options.lean": "0.5",

@@ -44,14 +44,14 @@ SHAPES: dict[str, list[Entry]] = {
 }
 
 
-def description(**ppo: Any) -> RunConfig:
-    shown = {"epochs": 1, "lr": 1e-2, "max_grad_norm": 1e6, "kl_coef": 0.05, "entropy_coef": 0.02}
+def description(**method: Any) -> RunConfig:
     return RunConfig.model_validate(
         {
             "agents": [{"name": "Ada"}],
             "discussion": {"turns": 1, "temperature": 0.9},
             "train": {"train_turns": "all"},
-            "ppo": {**shown, **ppo},
+            "update": {"epochs": 1, "lr": 1e-2, "max_grad_norm": 1e6},
+            "method": {"kl_coef": 0.05, "entropy_coef": 0.02, **method},
         }
     )
 

@@ -81,9 +81,9 @@ def made(run: RunConfig, kind: str, perturb: float = 0.0) -> Policies:
     return policies
 
 
-def description(**ppo: Any) -> RunConfig:
-    ppo = {"epochs": 1, "lr": 1e-2, "max_grad_norm": 1e6, **ppo}
-    return config(agents=2, discussion={"temperature": 0.7}, ppo=ppo)
+def description(**update: Any) -> RunConfig:
+    update = {"epochs": 1, "lr": 1e-2, "max_grad_norm": 1e6, **update}
+    return config(agents=2, discussion={"temperature": 0.7}, update=update)
 
 
 def eight_rows(run: RunConfig) -> list[Row]:

@@ -35,7 +35,7 @@ def description(names: Sequence[str] = ("Ada", "Bo"), **changes: Any) -> RunConf
     base: dict[str, Any] = {
         "agents": [{"name": name} for name in names],
         "discussion": {"turns": 3, "max_new_tokens": 6},
-        "ppo": {"epochs": 1, "lr": 1e-2, "max_grad_norm": 1e6},
+        "update": {"epochs": 1, "lr": 1e-2, "max_grad_norm": 1e6},
     }
     for key, value in changes.items():
         base[key] = {**base[key], **value} if isinstance(base.get(key), dict) else value
@@ -58,7 +58,16 @@ def messages_in(rows: Sequence[Row]) -> list[Any]:
 
 
 def test_each_minibatch_is_divided_by_its_own_tokens_and_whitened_over_the_whole_update() -> None:
-    run = description(["Ada"], ppo={"minibatches": 3, "entropy_coef": 0.01, "micro_tokens": 90})
+    run = description(
+        ["Ada"],
+        update={
+            "minibatches": 3,
+            "micro_tokens": 90,
+        },
+        method={
+            "entropy_coef": 0.01,
+        },
+    )
     made = policies(run, perturb=0.08)
     rows = rows_of(run, discussions(run, count=7, seed=4), [0])
     updater = Updater(made, run)
@@ -86,7 +95,7 @@ def test_each_minibatch_is_divided_by_its_own_tokens_and_whitened_over_the_whole
 
 
 def test_a_policy_without_rows_in_a_minibatch_is_not_stepped_there() -> None:
-    run = description(ppo={"minibatches": 3})
+    run = description(update={"minibatches": 3})
     made = policies(run, perturb=0.05)
     rows = rows_of(run, discussions(run, count=4))
     few = [row for row in rows if row.policy == "Ada"][:1]
@@ -264,7 +273,7 @@ def test_a_whole_run_with_evaluations_and_checkpoints_leaves_the_base_weights_as
         {
             "name": "hash",
             "discussion": {"style": "compact", "max_new_tokens": 8, "turns": 2},
-            "ppo": {"epochs": 2, "minibatches": 2, "lr": 1e-2},
+            "update": {"epochs": 2, "minibatches": 2, "lr": 1e-2},
             "train": {"steps": 3, "problems_per_step": 3},
             "eval": {"questions": 3, "every": 1},
             "checkpoint": {"every": 1},

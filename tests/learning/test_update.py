@@ -31,7 +31,9 @@ def weights(made, name):
 
 def gradients_of_one_step(run, rows, micro_tokens):
     """Gradients as they stand before clipping, from one optimiser step of a fresh copy."""
-    run = run.model_copy(update={"ppo": run.ppo.model_copy(update={"micro_tokens": micro_tokens})})
+    run = run.model_copy(
+        update={"update": run.update.model_copy(update={"micro_tokens": micro_tokens})}
+    )
     made = policies(run, perturb=0.05)
     updater = Updater(made, run)
     captured = {}
@@ -263,7 +265,7 @@ def test_two_bases_are_updated_side_by_side():
 
 
 def test_a_saved_updater_continues_exactly():
-    run = config(agents=2, ppo={"kl_target": 0.5})
+    run = config(agents=2, method={"kl_target": 0.5})
     held = discussions(run)
     straight, resumed = policies(run, perturb=0.05), policies(run, perturb=0.05)
     one, two = Updater(straight, run), Updater(resumed, run)

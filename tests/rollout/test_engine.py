@@ -460,9 +460,9 @@ def test_buffers_of_a_batch_are_freed_with_it() -> None:
         gc.enable()
 
 
-def test_auto_and_hf_make_this_engine() -> None:
+def test_auto_and_in_process_make_this_engine() -> None:
     made = base()
-    for kind in ("auto", "hf"):
+    for kind in ("auto", "in_process"):
         engine = make_engine(made, EngineConfig(kind=kind, max_batch=7))
         assert isinstance(engine, HFEngine)
         assert engine.max_batch == 7

@@ -63,7 +63,7 @@ def without_network(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[
 
 SMALL = (
     *("--set=train.steps=1", "--set=train.problems_per_step=2", "--set=eval.questions=2"),
-    *("--set=discussion.max_new_tokens=6", "--set=ppo.epochs=1"),
+    *("--set=discussion.max_new_tokens=6", "--set=update.epochs=1"),
 )
 
 

@@ -92,7 +92,15 @@ def gradient(value: float) -> Spoil:
 def test_nothing_is_applied_and_the_messages_are_named(
     spoil: Spoil, named: set[Place] | None, tmp_path: Path
 ) -> None:
-    _run, made, updater, held = learners(ppo={"epochs": 2, "minibatches": 2, "kl_target": 0.5})
+    _run, made, updater, held = learners(
+        update={
+            "epochs": 2,
+            "minibatches": 2,
+        },
+        method={
+            "kl_target": 0.5,
+        },
+    )
     good = pack(held, rewards(held), training(0, 1))
     assert not updater.update(good, 0).bad
     paid = rewards(held)
@@ -114,7 +122,15 @@ def test_optimiser_steps_before_the_bad_one_of_an_update_are_undone_too(
     step: int, trained_before: bool, tmp_path: Path
 ) -> None:
     """Of two epochs of two minibatches only the ``step``-th has a gradient that is not finite."""
-    _run, made, updater, held = learners(ppo={"epochs": 2, "minibatches": 2, "kl_target": 0.5})
+    _run, made, updater, held = learners(
+        update={
+            "epochs": 2,
+            "minibatches": 2,
+        },
+        method={
+            "kl_target": 0.5,
+        },
+    )
     rows = pack(held, rewards(held), training(0, 1))
     if trained_before:
         assert not updater.update(rows, 0).bad
@@ -186,7 +202,7 @@ def test_a_run_stops_after_so_many_bad_steps_saved_as_before_them(
 ) -> None:
     changes: dict[str, Any] = {
         "train": {"steps": 9},
-        "ppo": {"max_bad_steps": 2},
+        "update": {"max_bad_steps": 2},
         "checkpoint": {"every": 0, "keep": 10},
         "eval": {"questions": 0},
     }
@@ -240,7 +256,7 @@ def spoil_steps(monkeypatch: pytest.MonkeyPatch, bad: set[int]) -> list[int]:
 def few(steps: int) -> dict[str, Any]:
     return {
         "train": {"steps": steps, "problems_per_step": 2},
-        "ppo": {"max_bad_steps": 2},
+        "update": {"max_bad_steps": 2},
         "checkpoint": {"every": 0},
         "eval": {"questions": 0},
     }

@@ -127,7 +127,7 @@ def test_when_the_checkpoints_are_gone_nothing_stored_is_taken_back(
     ("change", "code"),
     [
         ("seed=7", 2),
-        ("ppo.lr=0.5", 2),
+        ("update.lr=0.5", 2),
         ("discussion.turns=3", 2),
         ("task.name=gsm8k", 2),
         ("eval.every=1", 0),
@@ -152,7 +152,7 @@ def test_a_config_edited_behind_the_checkpoints_back_is_refused(root: Path, tmp_
     run.config.write_text(text.replace("lr = 0.001", "lr = 0.1"), "utf-8")
     code, said = command(tmp_path, "resume", "tiny", "--root", root, "--set", "train.steps=6")
     assert code == 2
-    assert "the run was made with other values of ppo.lr;" in said
+    assert "the run was made with other values of update.lr;" in said
     assert steps_of(run) == [1, 2, 3, 4]
 
 

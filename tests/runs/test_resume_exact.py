@@ -30,10 +30,11 @@ RUNS: dict[str, dict[str, Any]] = {
         "agents": [{"name": "Ada", "policy": "Ada"}, {"name": "Bo"}],
     },
     "a KL coefficient that adapts": {
-        "ppo": {"kl_coef": 0.01, "kl_target": 0.05, "kl_horizon": 40, "epochs": 2},
+        "update": {"epochs": 2},
+        "method": {"kl_coef": 0.01, "kl_target": 0.05, "kl_horizon": 40},
     },
     "a falling rate, minibatches and every turn trained": {
-        "ppo": {"schedule": "cosine", "warmup_steps": 2, "minibatches": 2},
+        "update": {"schedule": "cosine", "warmup_steps": 2, "minibatches": 2},
         "train": {"train_turns": "all"},
     },
 }

@@ -60,7 +60,7 @@ def test_stopped_in_every_phase_a_run_saves_and_goes_on_exactly(tmp_path: Path) 
 
 def test_a_second_interrupt_ends_at_once_and_what_was_stored_stays(tmp_path: Path) -> None:
     root = tmp_path / "runs"
-    long = ["--set", "ppo.epochs=1000"]  # nobody waits for the end of this update
+    long = ["--set", "update.epochs=1000"]  # nobody waits for the end of this update
     running = Command(["run", str(tiny(tmp_path)), *long, "--root", str(root)], tmp_path)
     running.until(UPDATE).signal(signal.SIGINT)
     while b"Ctrl-C again" not in running.log.read_bytes():  # two at once may count as one

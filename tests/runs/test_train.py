@@ -83,7 +83,7 @@ def test_the_same_config_gives_the_same_run(tmp_path):
 
 
 def test_a_run_interrupted_by_a_stop_request_resumes_exactly(tmp_path):
-    config = small(train={"steps": 4}, ppo={"epochs": 2, "minibatches": 2})
+    config = small(train={"steps": 4}, update={"epochs": 2, "minibatches": 2})
     straight, cut = new_run(tmp_path / "a", config), new_run(tmp_path / "b", config)
     train(config, straight, Silent())
 
@@ -198,7 +198,10 @@ def test_steps_that_are_not_finite_are_not_applied_named_and_end_the_run(tmp_pat
     from maporl_core.types import Pay
 
     config = small(
-        train={"steps": 5}, ppo={"max_bad_steps": 2}, checkpoint={"every": 0}, eval={"questions": 0}
+        train={"steps": 5},
+        update={"max_bad_steps": 2},
+        checkpoint={"every": 0},
+        eval={"questions": 0},
     )
     run = new_run(tmp_path, config)
     probe = Probe()

@@ -43,11 +43,8 @@ def description(shared: bool, frozen: bool) -> RunConfig:
             "policies": SHAPES,
             "discussion": {"turns": 3, "temperature": DIALS.temperature},
             "train": {"train_agents": ["Bo"] if frozen else None},
-            "ppo": {
-                "epochs": 2,
-                "lr": 5e-3,
-                "micro_tokens": 120,
-                "max_grad_norm": 1e6,
+            "update": {"epochs": 2, "lr": 5e-3, "micro_tokens": 120, "max_grad_norm": 1e6},
+            "method": {
                 "kl_coef": DIALS.kl_coef,
                 "gae_lambda": DIALS.lam,
                 "clip_low": DIALS.clip_low,

@@ -41,13 +41,13 @@ BENCH = Bench(
 )
 
 
-def description(temperature: float, **ppo: Any) -> RunConfig:
+def description(temperature: float) -> RunConfig:
     return RunConfig.model_validate(
         {
             "agents": [{"name": name} for name in NAMES],
             "discussion": {"turns": 3, "temperature": temperature, "max_new_tokens": 8},
             "train": {"train_turns": "all"},
-            "ppo": {"epochs": 1, "micro_tokens": 400, **ppo},
+            "update": {"epochs": 1, "micro_tokens": 400},
         }
     )
 
@@ -118,7 +118,7 @@ def test_sampler_and_trainer_agree_and_the_metrics_are_the_accounts(temperature:
         assert metrics[f"policy/{name}/mismatch_kl"] == pytest.approx(0.0, abs=1e-6)
     assert metrics["mismatch/ratio_mean"] == pytest.approx(1.0, abs=1e-4)
     assert metrics["mismatch/ratio_max"] == pytest.approx(1.0, abs=1e-3)
-    assert mismatches(metrics, run.ppo.mismatch_warn) == []
+    assert mismatches(metrics, run.update.mismatch_warn) == []
 
 
 @pytest.mark.parametrize(("sampler", "trainer"), [(1.3, 1.0), (0.6, 1.0), (1.0, 0.6)])
@@ -144,7 +144,7 @@ def test_a_sampler_at_another_temperature_is_measured_and_warned_about(
     assert metrics["mismatch/ratio_max"] == pytest.approx(
         max(np.exp(gap).max() for gap in gaps.values()), rel=1e-4
     )
-    lines = mismatches(metrics, run.ppo.mismatch_warn)
+    lines = mismatches(metrics, run.update.mismatch_warn)
     assert [line.split(":")[0] for line in lines] == list(NAMES)
 
 
@@ -155,8 +155,8 @@ def test_an_adapter_that_moved_after_sampling_is_seen_by_the_kl() -> None:
     for weight in made["Ada"].parameters():
         weight.data.mul_(1.6)
     metrics = update(made, run, held)
-    assert metrics["policy/Ada/mismatch_kl"] > run.ppo.mismatch_warn
-    (line,) = mismatches(metrics, run.ppo.mismatch_warn)
+    assert metrics["policy/Ada/mismatch_kl"] > run.update.mismatch_warn
+    (line,) = mismatches(metrics, run.update.mismatch_warn)
     assert line.startswith("Ada: ")
     # Drawn from another distribution, but the mean ratio stays near 1: alone it would say little.
     assert metrics["policy/Ada/mismatch_ratio_mean"] == pytest.approx(1.0, abs=0.25)
@@ -170,7 +170,7 @@ def test_opposite_shifts_of_two_policies_do_not_hide_each_other() -> None:
     assert metrics["policy/Ada/mismatch_ratio_mean"] == pytest.approx(1.1, abs=1e-4)
     assert metrics["policy/Bo/mismatch_ratio_mean"] == pytest.approx(0.9, abs=1e-4)
     assert metrics["mismatch/ratio_mean"] == pytest.approx(1.0, abs=1e-4)
-    assert len(mismatches(metrics, run.ppo.mismatch_warn)) == 2
+    assert len(mismatches(metrics, run.update.mismatch_warn)) == 2
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_a_run_with_a_shifted_sampler_warns_in_its_log_unless_the_limit_is_wider
         {
             "name": "shifted",
             "discussion": {"style": "compact", "max_new_tokens": 8, "turns": 2},
-            "ppo": {"epochs": 1, "mismatch_warn": limit},
+            "update": {"epochs": 1, "mismatch_warn": limit},
             "train": {"steps": 1, "problems_per_step": 2},
             "eval": {"questions": 0},
             "checkpoint": {"every": 0},

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from maporl_core.assembly import Assembly
-from maporl_core.config.load import load_config
+from maporl_core.config.load import load_stored
 from maporl_core.config.schema import RunConfig, VerifierConfig
 from maporl_core.errors import ConfigError, StoreError, TrainingError
 from maporl_core.judging.verifier import LearnedVerifier, placing
@@ -53,7 +53,7 @@ def kept_verifier(run: RunDir | None, config: RunConfig) -> Path | None:
     """
     if run is None or not config.verifier.on_model:
         return None
-    stored = load_config(run.config).verifier
+    stored = load_stored(run.config).verifier
     _check_refits(stored, config.verifier)
     if stored.path != config.verifier.path:
         return None
@@ -216,7 +216,7 @@ class VerifierKeeper:
             batch=wanted.batch,
             evaluations=2,
             patience=2,
-            micro_tokens=self.config.ppo.micro_tokens,
+            micro_tokens=self.config.update.micro_tokens,
             seed=stable_seed(self.config.seed, "refit", step),
         )
 

@@ -9,6 +9,6 @@ from maporl_core.learning.methods.mappo import Mappo
 
 def method_of(config: RunConfig) -> Method:
     """The method that trains this run."""
-    given = config.ppo.model_dump()
+    given = config.method.model_dump()
     shared = {key: given[key] for key in Mappo.Options.model_fields if key in given}
     return Mappo(Mappo.Options.model_validate(shared), config)

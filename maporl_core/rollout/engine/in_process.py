@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Iterator, Sequence
-from difflib import get_close_matches
 
 import psutil
 import torch
 from torch import Tensor
 
 from maporl_core.errors import ModelError
+from maporl_core.kit.nearest import nearest
 from maporl_core.rollout.engine.base import Completion, OnTokens, Request, Sampling
 from maporl_core.rollout.engine.batch import Batch, LibraryBatch, OwnBatch, Row, fill_holes
 from maporl_core.rollout.engine.cache import CacheShape, Kept
@@ -123,8 +123,8 @@ class HFEngine:
 
     def _adapter(self, policy: str | None) -> int:
         if policy is not None and policy not in self.base.policies:
-            near = get_close_matches(policy, self.base.policies, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "see [policies] in the config"
+            near = nearest(policy, self.base.policies)
+            hint = f"did you mean {near!r}?" if near else "see [policies] in the config"
             raise ModelError(f"no policy {policy!r} on this base; {hint}")
         return self.base.row(policy)
 

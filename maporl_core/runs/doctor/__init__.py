@@ -177,7 +177,7 @@ def room(prediction: Forecast, device: Device, disk: Disk, config: RunConfig) ->
     """Whether the forecast fits the device and the disk."""
     found = []
     share = prediction.peak / max(1, device.free)
-    advice = "lower ppo.micro_tokens, engine.max_batch or the number of agents"
+    advice = "lower update.micro_tokens, engine.max_batch or the number of agents"
     if share > 1:
         found.append(Finding("error", f"the forecast exceeds the free memory; {advice}"))
     elif share > TIGHT:

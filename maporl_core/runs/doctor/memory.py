@@ -103,7 +103,7 @@ def forecast(
         parts[1] += 4 * ADAM_ARRAYS * weights
         parts[2] += cache_bytes(config, shape, seats, length, number, total_memory)
         # Bases are updated one after the other.
-        tokens = max(config.ppo.micro_tokens, length)
+        tokens = max(config.update.micro_tokens, length)
         recompute = config.bases[name].gradient_checkpointing
         parts[3] = max(parts[3], update_bytes(shape, tokens, rank, number, recompute))
     saved = (ADAM_ARRAYS - 1) * trained
@@ -112,7 +112,7 @@ def forecast(
         for place, size in enumerate(_verifier_bytes(config, seat, shape, device)):
             parts[place] += size
         if seat.name not in bases and config.verifier.refit_every:
-            tokens = max(config.ppo.micro_tokens, seat.max_length)
+            tokens = max(config.update.micro_tokens, seat.max_length)
             number = number_bytes(seat.base, device)
             recompute = seat.base.gradient_checkpointing
             fitting = update_bytes(shape, tokens, seat.policy.rank, number, recompute)
@@ -146,7 +146,7 @@ def _verifier_bytes(
     shared = any(policy.base == seat.name for policy in config.resolved_policies().values())
     four_bit = seat.base.quantize == "4bit"
     arrays = ADAM_ARRAYS if config.verifier.refit_every else 2  # 2: weights, and a base's gradient
-    tokens = max(config.ppo.micro_tokens, min(seat.max_length, shape.context))
+    tokens = max(config.update.micro_tokens, min(seat.max_length, shape.context))
     return (
         0 if shared else weight_bytes(shape, number, four_bit),
         4 * arrays * adapter_weights(seat.policy, shape),

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from hashlib import blake2b
 
 from maporl_core.errors import DataError
+from maporl_core.kit.nearest import nearest
 from maporl_core.tasks.answers.grading import Grading
 from maporl_core.tasks.data.order import rows_at
 from maporl_core.types import Problem
@@ -60,8 +60,8 @@ class StoredTask:
 def unknown_split(task: str, split: str, known: Iterable[str]) -> DataError:
     """The error for a split that a task does not have."""
     names = list(known)
-    near = get_close_matches(split, names, n=1)
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    near = nearest(split, names)
+    hint = f" (did you mean {near!r}?)" if near else ""
     advice = ""
     if {split, *names} == {"train", "test"}:  # all questions of a single set fell to one side
         key = "eval_split" if split == "test" else "train_split"

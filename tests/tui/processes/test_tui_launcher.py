@@ -32,7 +32,7 @@ from maporl_tui.processes.launcher import (
 
 TINY = (
     *("train.steps=2", "train.problems_per_step=2", "eval.questions=0", "checkpoint.every=0"),
-    *("agents=[{name = 'Ada'}, {name = 'Bo'}]", "ppo.epochs=1"),
+    *("agents=[{name = 'Ada'}, {name = 'Bo'}]", "update.epochs=1"),
 )
 
 
@@ -212,9 +212,9 @@ def test_tui_passes_everything_on(became: list[list[str]]) -> None:
 def test_a_wrong_config_is_told_before_the_app_opens(
     became: list[list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert maporl(["run", "pocket", "--set", "ppo.lr=-1", "--tui"]) == 2
+    assert maporl(["run", "pocket", "--set", "update.lr=-1", "--tui"]) == 2
     assert became == []
-    assert "ppo.lr" in capsys.readouterr().err
+    assert "update.lr" in capsys.readouterr().err
 
 
 def test_tui_options_need_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,11 +81,11 @@ def test_every_key_of_the_config_is_a_field() -> None:
 
 CHANGES: tuple[tuple[str, tuple[str | int, ...], object], ...] = (
     ("pocket", ("train", "steps"), 7),
-    ("pocket", ("ppo", "lr"), 1e-5),
+    ("pocket", ("update", "lr"), 1e-5),
     ("pocket", ("name",), "my-run"),
     ("pocket", ("seed",), 2**63 - 1),
     ("pocket", ("discussion", "feedback"), False),
-    ("pocket", ("ppo", "schedule"), "cosine"),
+    ("pocket", ("update", "schedule"), "cosine"),
     ("pocket", ("bases", "main", "quantize"), "none"),
     ("pocket", ("task", "path"), "a b/'c' \"d\" $HOME/*.jsonl"),
     ("pocket", ("task", "path"), "  spaces  "),
@@ -99,7 +99,7 @@ CHANGES: tuple[tuple[str, tuple[str | int, ...], object], ...] = (
     ("pocket", ("agents", 0, "role"), "line one\nline two"),
     ("pocket", ("agents", 2, "name"), "7"),
     ("gsm8k", ("task", "limit"), 10),
-    ("gsm8k", ("ppo", "kl_target"), None),
+    ("gsm8k", ("method", "kl_target"), None),
     ("pocket-hetero", ("policies", "Bo", "target_modules"), ["q_proj", "v_proj"]),
 )
 
@@ -146,28 +146,28 @@ def test_a_taken_or_missing_name_of_a_row_is_refused() -> None:
 def test_problems_stand_at_their_keys() -> None:
     form = Form("pocket")
     form.set(("train", "steps"), parse(("train", "steps"), "many"))
-    form.set(("ppo", "lr"), parse(("ppo", "lr"), "-1"))
+    form.set(("update", "lr"), parse(("update", "lr"), "-1"))
     problems = form.problems()
     assert problems["train.steps"] == "must be a whole number (got 'many')"
-    assert problems["ppo.lr"] == "must be above 0 (got -1)"
+    assert problems["update.lr"] == "must be above 0 (got -1)"
     form.reset(("train", "steps"))
-    form.reset(("ppo", "lr"))
+    form.reset(("update", "lr"))
     assert form.problems() == {}
     assert form.words() == ()
 
 
 def test_changed_fields_are_counted_per_section() -> None:
     form = Form("pocket")
-    form.set(("ppo", "lr"), 0.5)
-    form.set(("ppo", "epochs"), 9)
-    assert form.changed(("ppo", "lr"))
-    assert form.changes("ppo") == 2
+    form.set(("update", "lr"), 0.5)
+    form.set(("update", "epochs"), 9)
+    assert form.changed(("update", "lr"))
+    assert form.changes("update") == 2
     assert form.changes("train") == 0
 
 
 def test_a_filter_finds_keys_and_meanings_in_all_sections() -> None:
     keys = {field.key for field in Form("pocket").found("LEARNING rate")}
-    assert {"ppo.lr", "ppo.warmup_steps", "ppo.schedule"} <= keys
+    assert {"update.lr", "update.warmup_steps", "update.schedule"} <= keys
     assert "train.steps" not in keys
 
 

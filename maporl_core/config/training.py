@@ -1,0 +1,108 @@
+"""The sections that say how agents learn: [update], [method], [train], [eval], [checkpoint].
+
+In: plain values.  Out: frozen sections of a ``RunConfig``.  Neighbours: ``learning`` reads the
+first two, the loop and its evaluations the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator
+
+from maporl_core.config.kinds import (
+    ClipHigh,
+    ClipLow,
+    Count,
+    Fraction,
+    Natural,
+    Positive,
+    Rate,
+    Section,
+    Weight,
+)
+
+
+class UpdateConfig(Section):
+    """How a step's messages become optimiser steps, whatever the method."""
+
+    lr: Rate = Field(1e-4, description="learning rate of the adapters (AdamW)")
+    value_lr: Rate | None = Field(None, description="of the value heads; default: lr")
+    schedule: Literal["constant", "linear", "cosine"] = Field(
+        "constant", description="learning rate after the warm-up"
+    )
+    warmup_steps: Natural = Field(0, description="steps over which the learning rate rises")
+    epochs: Count = Field(4, description="passes over the messages of a step")
+    minibatches: Count = Field(1, description="optimiser steps per epoch")
+    micro_tokens: Count = Field(
+        16_384, description="padded tokens of one forward; changes memory, not the gradient"
+    )
+    max_grad_norm: Positive = Field(1.0, description="per policy")
+    weight_decay: Annotated[float, Field(ge=0.0, le=10.0)] = Field(
+        0.0, description="AdamW weight decay"
+    )
+    max_bad_steps: Count = Field(
+        3, description="stop after so many steps in a row whose loss or reward is not finite"
+    )
+    mismatch_warn: Positive = Field(
+        0.02,
+        description="warn if a policy's |mean trainer/sampler ratio - 1| or KL per token is above",
+    )
+
+
+class MethodConfig(Section):
+    """Who learns from what: multi-agent PPO."""
+
+    kind: Literal["mappo"] = Field("mappo", description="mappo: multi-agent PPO with a critic")
+    samples: Annotated[int, Field(ge=1, le=1024)] = Field(
+        1, description="discussions of each problem [G]"
+    )
+    gae_lambda: Fraction = Field(0.95, description="GAE λ over the tokens of a message")
+    clip_low: ClipLow = Field(0.2, description="ratio clipped below at 1 - clip_low")
+    clip_high: ClipHigh = Field(0.2, description="ratio clipped above at 1 + clip_high")
+    value_clip: Positive = Field(0.2, description="clip range of the value loss")
+    value_coef: Weight = Field(0.1, description="weight of the value loss")
+    kl_coef: Weight = Field(0.002, description="KL penalty per token against the base")
+    kl_target: Positive | None = Field(
+        None, description="adapt kl_coef towards this KL per message; default: fixed"
+    )
+    kl_horizon: Positive = Field(
+        10_000.0, description="messages over which the adaptive KL coefficient moves"
+    )
+    entropy_coef: Weight = Field(0.0, description="entropy bonus per token")
+
+
+class TrainConfig(Section):
+    """Length and scope of co-training."""
+
+    steps: Natural = Field(100, description="rollout rounds")
+    problems_per_step: Count = Field(64, description="problems per rollout round")
+    train_turns: Literal["discussion", "all"] = Field(
+        "discussion", description="discussion: turn 1 is the frozen base, only turns >= 2 train"
+    )
+    train_agents: tuple[str, ...] | None = Field(None, description="default: all agents")
+
+    @field_validator("train_agents", mode="before")
+    @classmethod
+    def _tuple_agents(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+
+class EvalConfig(Section):
+    """Held-out evaluation during and around a run."""
+
+    every: Natural = Field(0, description="evaluate every so many steps; 0: only before and after")
+    questions: Natural = Field(200, description="held-out questions; 0: no evaluation")
+    temperature: Annotated[float, Field(ge=0.0, le=100.0)] = Field(1.0, description="0: greedy")
+
+    @field_validator("temperature")
+    @classmethod
+    def _greedy_or_warm(cls, value: float) -> float:
+        if 0.0 < value < 0.01:
+            raise ValueError("eval.temperature: must be 0 (greedy) or at least 0.01")
+        return value
+
+
+class CheckpointConfig(Section):
+    every: Natural = Field(25, description="steps between checkpoints; 0: only at the end")
+    keep: Count = Field(3, description="newest ones kept beside the best")
