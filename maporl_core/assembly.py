@@ -26,9 +26,11 @@ from maporl_core.learning.methods.chosen import method_of
 from maporl_core.models.adapter_files import load_adapter
 from maporl_core.models.loading import load, resolve_device
 from maporl_core.models.policy import Guest, LoadedModel, Policies
-from maporl_core.rollout.discussion import Bench, Listeners, Rules, Speaker, hold, opening_threads
+from maporl_core.rollout.discussion import Judges, Listeners, Rules, Speaker, hold, opening_threads
 from maporl_core.rollout.engine import make_engine
 from maporl_core.rollout.engine.base import Engine, Sampling
+from maporl_core.rollout.topology import make_topology
+from maporl_core.rollout.topology.base import Topology
 from maporl_core.tasks.base import Task
 from maporl_core.tasks.registry import make_task
 from maporl_core.types import Discussion, Problem
@@ -44,7 +46,13 @@ class Assembly:
     engines: dict[str, Engine]  # by base
     verifier: TimedVerifier
     scheme: RewardScheme
+    topology: Topology
     speakers: tuple[Speaker, ...]
+
+    @property
+    def turns(self) -> int:
+        """Turns of the longest discussion."""
+        return self.topology.longest(len(self.speakers), self.config.discussion.turns)
 
     def same(self, first: str, second: str, problem: Problem) -> bool:
         """Whether two answers to one problem are the same, by the task's own equivalence."""
@@ -52,14 +60,14 @@ class Assembly:
             return True
         return bool(self.task.is_correct(second, replace(problem, gold=first)))
 
-    def bench(self, verifier: Verifier | None = None) -> Bench:
+    def judges(self, verifier: Verifier | None = None) -> Judges:
         score = (verifier or self.verifier).score
 
         def grade(text: str, problem: Problem) -> tuple[str | None, bool | None]:
             answer = self.task.extract(text)
             return answer, self.task.is_correct(answer, problem)
 
-        return Bench(self.task.prompt, grade, score, self.same)
+        return Judges(self.task.prompt, grade, score, self.same)
 
     def decode(self, agent: int, ids: Sequence[int]) -> str:
         """Token ids as one agent's tokenizer writes them, special tokens included."""
@@ -71,12 +79,12 @@ class Assembly:
         discussion = self.config.discussion
         trained_from = 1 if self.config.train.train_turns == "discussion" else 0
         return Rules(
-            turns=discussion.turns,
+            topology=self.topology,
             feedback=discussion.feedback,
             consensus_stop=discussion.consensus_stop,
             style=discussion.style,
             sampling=Sampling(temperature, discussion.max_new_tokens),
-            base_turns=discussion.turns if untrained else trained_from,
+            base_turns=self.turns if untrained else trained_from,
             seed=seed,
             max_batch=self.config.engine.max_batch,
         )
@@ -90,10 +98,10 @@ class Assembly:
         """
         kept: list[tuple[Problem, int]] = []
         refusal: ModelError | None = None
-        bench, rules = self.bench(), self.rules(0, 1.0, untrained=True)
+        judges, rules = self.judges(), self.rules(0, 1.0, untrained=True)
         for problem, seat in zip(problems, seats, strict=True):
             try:
-                opening_threads(problem, self.speakers, bench, rules)
+                opening_threads(problem, self.speakers, judges, rules)
             except ModelError as error:
                 refusal = error
             else:
@@ -109,7 +117,7 @@ class Assembly:
         rules: Rules,
         listeners: Listeners | None = None,
     ) -> list[Discussion]:
-        return hold(problems, seats, self.speakers, self.bench(), rules, listeners)
+        return hold(problems, seats, self.speakers, self.judges(), rules, listeners)
 
 
 def assemble(config: RunConfig, progress: Progress, verifier: Path | None = None) -> Assembly:
@@ -143,7 +151,8 @@ def assemble(config: RunConfig, progress: Progress, verifier: Path | None = None
         )
     scorer = TimedVerifier(_make_verifier(config, policies, placed))
     scheme = make_scheme(config.reward, config.verifier.by_score)
-    return Assembly(config, task, policies, engines, scorer, scheme, tuple(speakers))
+    topology = make_topology(config.discussion.turns)
+    return Assembly(config, task, policies, engines, scorer, scheme, topology, tuple(speakers))
 
 
 def _load_policies(

@@ -90,7 +90,7 @@ def one_step(session: Session, assembly: Assembly, updater: Updater, step: int) 
     assembly.verifier.take_seconds()  # an evaluation's are not the step's
     count = config.train.problems_per_step
     progress = session.progress
-    agents, turns = len(assembly.speakers), config.discussion.turns
+    agents, turns = len(assembly.speakers), assembly.turns
 
     progress.stage(f"step {step + 1}: rollout", count * agents * turns)
     problems = assembly.task.problems(config.task.train_split, step * count, count, config.seed)

@@ -99,6 +99,16 @@ class Discussion:
         """One agent's messages that the discussion went on with, turn after turn."""
         return tuple(m for turn in self.messages for m in turn if m.agent == agent and m.chosen)
 
+    def standing(self, turn: int) -> tuple[Message, ...]:
+        """What each agent that has spoken by the end of a turn last said, in agent order.
+
+        A turn that was not held stands for the last one.
+        """
+        last: dict[int, Message] = {}
+        for row in self.messages[: turn + 1]:
+            last |= {message.agent: message for message in row if message.chosen}
+        return tuple(last[agent] for agent in sorted(last))
+
     def at(self, turn: int, agent: int, branch: int | None = None) -> Message | None:
         """The message of a place, without ``branch`` the chosen one; None where nobody spoke."""
         for message in self.messages[turn] if 0 <= turn < len(self.messages) else ():

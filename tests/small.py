@@ -48,7 +48,7 @@ def small_llama(seed: int = 0, vocabulary: int = VOCABULARY, layers: int = 2) ->
 
 
 def config(agents: int = 2, **changes: Any) -> RunConfig:
-    names = ("Ada", "Bo", "Cy", "Di", "Ed")[:agents]
+    names = ("Ada", "Bo", "Cy", "Di", "Ed", "Fe", "Gil")[:agents]
     base: dict[str, Any] = {
         "agents": [{"name": name} for name in names],
         "update": {"epochs": 1, "lr": 1e-2, "micro_tokens": 100_000},

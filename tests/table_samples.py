@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from small import EOS, config, policies
 
-from maporl_core.rollout.discussion import Bench, Rules, Speaker
+from maporl_core.rollout.discussion import Judges, Rules, Speaker
 from maporl_core.rollout.engine.base import Completion, Sampling
 from maporl_core.rollout.engine.in_process import HFEngine
+from maporl_core.rollout.topology import make_topology
 from maporl_core.types import Problem
 
 PROBLEMS = [Problem(f"p{i}", f"w{10 + i} w{20 + i}", "w5", "made-up", "train") for i in range(4)]
@@ -37,20 +38,20 @@ class ScriptedEngine:
         self.asked.append("forgotten")
 
 
-def bench(scores=0.5):
+def judges(scores=0.5):
     def grade(text, problem):
         answer = text.split()[-1] if text.split() else None
         return answer, answer == problem.gold
 
-    def score(problems, messages, seeds):
-        return [scores(m) if callable(scores) else scores for m in messages]
+    def score(items):
+        return [scores(i.message) if callable(scores) else scores for i in items]
 
-    return Bench(lambda p: p.question, grade, score, lambda a, b, p: a == b)
+    return Judges(lambda p: p.question, grade, score, lambda a, b, p: a == b)
 
 
 def rules(**changes):
     base = Rules(
-        turns=3,
+        topology=make_topology(3),
         feedback=True,
         consensus_stop=False,
         style="compact",

@@ -22,16 +22,39 @@ VERDICTS = ("others right", "others wrong", "others tied", "no others")
 
 
 def correctness_QTA(discussions: Sequence[Discussion], turns: int) -> NDArray[np.float64]:
-    """1.0 right, 0.0 wrong, NaN unknown; shape [Q, T, A], early stops carried forward."""
+    """1.0 right, 0.0 wrong; shape [Q, T, A].  Agents stand at what they last said.
+
+    NaN where an agent has not spoken yet or no gold answer tells; early stops are carried forward.
+    """
     agents = len(discussions[0].agents) if discussions else 0
     table = np.full((len(discussions), turns, agents), np.nan)
     for q, discussion in enumerate(discussions):
         for t in range(turns):
-            row = discussion.messages[min(t, discussion.turns - 1)]
-            for a, message in enumerate(row):
+            for message in discussion.standing(t):
                 if message.correct is not None:
-                    table[q, t, a] = float(message.correct)
+                    table[q, t, message.agent] = float(message.correct)
     return table
+
+
+def known_QTA(discussions: Sequence[Discussion], turns: int) -> NDArray[np.float64]:
+    """``correctness_QTA`` of the questions whose every message has a verdict: NaN is not spoken."""
+    known = [
+        all(message.correct is not None for t in range(d.turns) for message in d.said(t))
+        for d in discussions
+    ]
+    table = correctness_QTA(discussions, turns)
+    return np.asarray(table[np.array(known, dtype=bool)])
+
+
+def over_agents_QT(known_QTA: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean over the agents that have spoken by each turn."""
+    return np.asarray(np.nanmean(known_QTA, axis=2))
+
+
+def spoken_mean(values: NDArray[np.float64]) -> float:
+    """Mean over those that have spoken; NaN if none has."""
+    spoken = values[~np.isnan(values)]
+    return float(spoken.mean()) if spoken.size else float("nan")
 
 
 def outgrown(discussions: Sequence[Discussion], turns: int) -> list[int]:
@@ -71,7 +94,10 @@ def votes_QT(discussions: Sequence[Discussion], turns: int, same: Same) -> NDArr
     """``majority_right`` per problem and turn, shape [Q, T]."""
     table = np.empty((len(discussions), turns))
     for q, discussion in enumerate(discussions):
-        held = [majority_right(row, discussion.problem, same) for row in discussion.messages]
+        held = [
+            majority_right(discussion.standing(t), discussion.problem, same)
+            for t in range(discussion.turns)
+        ]
         table[q] = [held[min(t, discussion.turns - 1)] for t in range(turns)]
     return table
 
@@ -81,14 +107,14 @@ def agreement_T(discussions: Sequence[Discussion], turns: int, same: Same) -> li
     agreed = np.zeros(turns)
     for discussion in discussions:
         for t in range(turns):
-            row = discussion.messages[min(t, discussion.turns - 1)]
+            row = discussion.standing(t)
             found = groups(row, discussion.problem, same)
             agreed[t] += bool(found) and len(found[0]) == len(row)
     return [float(share) for share in agreed / max(1, len(discussions))]
 
 
 def others_verdict(row: Sequence[Message], agent: int) -> str:
-    """Majority verdict of the other agents of one turn (method: M(t, a))."""
+    """Majority verdict of the other agents as they stand (method: M(t, a))."""
     others = [bool(m.correct) for m in row if m.agent != agent]
     if not others:
         return "no others"
@@ -102,9 +128,12 @@ def transitions(discussions: Sequence[Discussion]) -> dict[str, int]:
     """Counts of "wrong→right | others right" and kin over all agents and held turns ≥ 2."""
     counts: Counter[str] = Counter()
     for discussion in discussions:
-        for before, after in zip(discussion.messages, discussion.messages[1:], strict=False):
-            for old, new in zip(before, after, strict=True):
-                if old.correct is None or new.correct is None:
+        for t in range(1, discussion.turns):
+            before = discussion.standing(t - 1)
+            stood = {message.agent: message for message in before}
+            for new in discussion.said(t):
+                old = stood.get(new.agent)
+                if old is None or old.correct is None or new.correct is None:
                     continue
                 change = f"{_word(old.correct)}→{_word(new.correct)}"
                 counts[f"{change} | {others_verdict(before, old.agent)}"] += 1
@@ -118,19 +147,19 @@ def _word(correct: bool) -> str:
 def step_metrics(discussions: Sequence[Discussion], turns: int, same: Same) -> Mapping[str, float]:
     """Everything a training step keeps about its discussions, by metric name."""
     metrics: dict[str, float] = {}
-    correct = correctness_QTA(discussions, turns)
-    known = correct[~np.isnan(correct).any(axis=(1, 2))]
+    known = known_QTA(discussions, turns)
     agents = discussions[0].agents
     if len(known):
         majority = votes_QT(discussions, turns, same)
         majority = majority[~np.isnan(majority).any(axis=1)]
         for t in range(turns):
-            metrics[f"accuracy/turn_{t + 1}"] = float(known[:, t].mean())
-            metrics[f"oracle/turn_{t + 1}"] = float(known[:, t].max(axis=1).mean())
+            metrics[f"accuracy/turn_{t + 1}"] = spoken_mean(known[:, t])
+            metrics[f"oracle/turn_{t + 1}"] = float(np.nanmax(known[:, t], axis=1).mean())
             if len(majority):
                 metrics[f"majority/turn_{t + 1}"] = float(majority[:, t].mean())
             for a, name in enumerate(agents):
-                metrics[f"accuracy/{name}/turn_{t + 1}"] = float(known[:, t, a].mean())
+                if not np.isnan(known[:, t, a]).all():
+                    metrics[f"accuracy/{name}/turn_{t + 1}"] = spoken_mean(known[:, t, a])
     for t, share in enumerate(agreement_T(discussions, turns, same)):
         metrics[f"agreement/turn_{t + 1}"] = share
     counts = transitions(discussions)

@@ -1,8 +1,8 @@
 """What an agent reads: the first question, and per later turn its own and the others' messages.
 
-In: a task's question text, the messages of the turn before with their scores.  Out: user texts,
+In: a task's question text, the messages that a topology shows with their scores.  Out: user texts,
 which ``chat`` turns into token ids.  A style is a pair of pure functions; ``STYLES`` names them.
-Everything shown comes from the turn before: nobody sees a message of the same turn.
+Nobody sees a message of the same turn.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import partial
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A message of the turn before, as a reader sees it; ``score`` None where feedback is off."""
+    """A message as a reader sees it; ``score`` None where feedback is off."""
 
     name: str
     text: str
@@ -23,9 +23,14 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class PromptStyle:
-    """``opening(question)`` starts turn 1; ``later(own, others)`` starts every turn after it."""
+    """What an agent is told before it speaks.
+
+    ``opening(question)`` where nobody has spoken, ``joining(question, others)`` where others have
+    and it has not, ``later(own, others)`` after a message of its own.
+    """
 
     opening: Callable[[str], str]
+    joining: Callable[[str, Sequence[Seen]], str]
     later: Callable[[Seen, Sequence[Seen]], str]
 
 
@@ -46,15 +51,32 @@ def _worded_later(
             f"Your solution above was read again{shown_score(own.score)}. "
             "Check it step by step and give your final answer again in the same format."
         )
-    shown = "\n\n".join(
-        f"{other.name}'s solution{shown_score(other.score)}:\n{other.text.strip()}"
-        for other in others
-    )
+    shown = _solutions(shown_score, others)
     own_line = f"\n\nYour own solution{shown_score(own.score)} is the one you gave above."
     return (
         f"These are the solutions of the other agents to the same problem.\n\n{shown}{own_line}\n\n"
         "Compare them with yours, say which steps are right, and give your updated final answer "
         "in the same format."
+    )
+
+
+def _worded_joining(
+    shown_score: Callable[[float | None], str], question: str, others: Sequence[Seen]
+) -> str:
+    """The question with every solution so far and its score, then the request to answer."""
+    if not others:
+        return question
+    return (
+        f"{question}\n\nThese are the solutions of the other agents to this problem.\n\n"
+        f"{_solutions(shown_score, others)}\n\n"
+        "Compare them, say which steps are right, and give your final answer in the same format."
+    )
+
+
+def _solutions(shown_score: Callable[[float | None], str], others: Sequence[Seen]) -> str:
+    return "\n\n".join(
+        f"{other.name}'s solution{shown_score(other.score)}:\n{other.text.strip()}"
+        for other in others
     )
 
 
@@ -78,10 +100,22 @@ def _compact_later(own: Seen, others: Sequence[Seen]) -> str:
     return "; ".join(_compact(seen) for seen in (own, *others))
 
 
+def _compact_joining(question: str, others: Sequence[Seen]) -> str:
+    return "; ".join((question, *(_compact(seen) for seen in others)))
+
+
+def _worded(shown_score: Callable[[float | None], str]) -> PromptStyle:
+    return PromptStyle(
+        opening=lambda question: question,
+        joining=partial(_worded_joining, shown_score),
+        later=partial(_worded_later, shown_score),
+    )
+
+
 STYLES: Mapping[str, PromptStyle] = {
-    "standard": PromptStyle(
-        opening=lambda question: question, later=partial(_worded_later, _probability)
+    "standard": _worded(_probability),
+    "short": _worded(_bare),
+    "compact": PromptStyle(
+        opening=lambda question: question, joining=_compact_joining, later=_compact_later
     ),
-    "short": PromptStyle(opening=lambda question: question, later=partial(_worded_later, _bare)),
-    "compact": PromptStyle(opening=lambda question: question, later=_compact_later),
 }

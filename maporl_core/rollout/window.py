@@ -18,6 +18,7 @@ from maporl_core.models.chat_codec import ChatCodec
 from maporl_core.rollout.prompts import Seen
 
 Later = Callable[[Seen, Sequence[Seen]], str]
+Joining = Callable[[str, Sequence[Seen]], str]
 
 
 class ContextFull(ModelError):
@@ -62,37 +63,67 @@ def fit_next_prompt(
     full = len(thread.prompt) + len(own_ids) + len(whole)
     if full <= budget:
         return replace(thread, prompt=(*thread.prompt, *own_ids, *whole))
+
+    def after_own(ids: tuple[int, ...]) -> Callable[[Sequence[Seen]], list[int]]:
+        return lambda shown: codec.next_ids(ids, later(own, shown))
+
     for kept_own in (own_ids, ()):
         room = budget - len(thread.opening) - len(kept_own)
-        after = _cut_to(codec, kept_own, own, others, later, room)
+        after = _with_endings(after_own(kept_own), others, room)
         if after is not None:
             prompt = (*thread.opening, *kept_own, *after)
             return Thread(thread.opening, prompt, thread.dropped + full - len(prompt))
-    raise ContextFull(
+    raise _context_full(budget)
+
+
+def fit_joining(
+    codec: ChatCodec,
+    role: str,
+    thread: Thread,
+    question: str,
+    others: Sequence[Seen],
+    joining: Joining,
+    budget: int,
+) -> Thread:
+    """The first prompt of an agent that speaks after others, at most ``budget`` tokens long.
+
+    ``thread`` is the one that opens with the bare ``question``.  The beginnings of the others'
+    messages are left out where they do not fit.  Raises ContextFull when not even their names fit.
+    """
+
+    def prompt(shown: Sequence[Seen]) -> list[int]:
+        return codec.opening_ids(role, joining(question, shown))
+
+    full = prompt(others)
+    fitted = full if len(full) <= budget else _with_endings(prompt, others, budget)
+    if fitted is None:
+        raise _context_full(budget)
+    return Thread(thread.opening, tuple(fitted), len(full) - len(fitted))
+
+
+def _context_full(budget: int) -> ContextFull:
+    return ContextFull(
         f"a later turn needs more than the {budget} tokens that the context window leaves; raise "
         "discussion.max_context, or lower discussion.max_new_tokens or the number of agents"
     )
 
 
-def _cut_to(
-    codec: ChatCodec,
-    own_ids: tuple[int, ...],
-    own: Seen,
-    others: Sequence[Seen],
-    later: Later,
-    room: int,
+def _with_endings(
+    prompt: Callable[[Sequence[Seen]], list[int]], others: Sequence[Seen], room: int
 ) -> list[int] | None:
-    """Next ids of at most ``room`` tokens with as much of the others' endings as fits."""
+    """Ids of at most ``room`` tokens with as much of the others' endings as fits; None: nothing."""
 
     def tail(keep: int) -> list[int]:
-        cut = [
-            replace(o, text=o.text if len(o.text) <= keep else "…" + o.text[len(o.text) - keep :])
-            for o in others
-        ]
-        return codec.next_ids(own_ids, later(own, cut))
+        return prompt(
+            [
+                replace(
+                    o, text=o.text if len(o.text) <= keep else "…" + o.text[len(o.text) - keep :]
+                )
+                for o in others
+            ]
+        )
 
-    longest = max((len(o.text) for o in others), default=0)
-    low, high = 0, longest
+    low, high = 0, max((len(o.text) for o in others), default=0)
     best = tail(high)
     if len(best) <= room:
         return best

@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 from maporl_core.assembly import Assembly, assemble
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import StoreError
-from maporl_core.judging.metrics import agreement_T, correctness_QTA, transitions, votes_QT
+from maporl_core.judging.metrics import (
+    agreement_T,
+    known_QTA,
+    over_agents_QT,
+    spoken_mean,
+    transitions,
+    votes_QT,
+)
 from maporl_core.judging.pairing import bootstrap_T, pair
 from maporl_core.judging.verifier.keeper import kept_verifier
 from maporl_core.kit.offline import offline
@@ -52,7 +59,7 @@ def evaluate(
     that it waited are not counted.
     """
     started, waited = time.perf_counter(), 0.0
-    turns, agents = assembly.config.discussion.turns, len(assembly.speakers)
+    turns, agents = assembly.turns, len(assembly.speakers)
     progress.stage(f"evaluating {label}", len(problems) * turns * agents)
     rules = assembly.rules(seed, temperature, untrained=policy_state == "base")
 
@@ -87,8 +94,8 @@ def summarise(
     seconds: float,
 ) -> EvalSummary:
     """Numbers of one evaluation; questions without a gold answer count in no accuracy."""
-    turns = assembly.config.discussion.turns
-    correct = _known(correctness_QTA(discussions, turns))
+    turns = assembly.turns
+    correct = known_QTA(discussions, turns)
     votes = votes_QT(discussions, turns, assembly.same)
     votes = votes[~np.isnan(votes).any(axis=1)]
     messages = [m for d in discussions for row in d.messages for m in row]
@@ -102,10 +109,13 @@ def summarise(
         agents=first.agents,
         temperature=temperature,
         seed=seed,
-        accuracy_T=bootstrap_T(correct.mean(axis=2), seed),
-        accuracy_TA=tuple(tuple(float(x) for x in row) for row in _mean(correct)),
+        accuracy_T=bootstrap_T(over_agents_QT(correct), seed),
+        accuracy_TA=tuple(
+            tuple(spoken_mean(correct[:, t, a]) for a in range(len(first.agents)))
+            for t in range(turns)
+        ),
         majority_T=bootstrap_T(votes, seed),
-        oracle_T=tuple(float(x) for x in _mean(correct.max(axis=2, initial=0.0))),
+        oracle_T=tuple(float(x) for x in _mean(np.fmax.reduce(correct, axis=2, initial=0.0))),
         agreement_T=tuple(agreement_T(discussions, turns, assembly.same)),
         transitions=transitions(discussions),
         unparsable=float(np.mean([m.answer is None for m in messages])),
@@ -150,7 +160,7 @@ def evaluate_run(
             seed=seed,
             progress=progress,
         )
-    if ended := out_of_context(discussions, config.discussion.turns):
+    if ended := out_of_context(discussions, assembly.turns):
         progress.log("warning", ended)
     with StoreWriter(run) as store:
         store.set_decode(assembly.decode)
@@ -200,10 +210,6 @@ def paired_gain(reader: StoreReader, before: Evaluation, after: Evaluation) -> P
     found = pair(old, new, before.summary.seed)
     unknown = (Interval(float("nan"), float("nan"), float("nan")),) * len(before.summary.accuracy_T)
     return PairedGain(before.summary, after.summary, found.gain_T or unknown)
-
-
-def _known(correct_QTA: NDArray[np.float64]) -> NDArray[np.float64]:
-    return correct_QTA[~np.isnan(correct_QTA).any(axis=(1, 2))]
 
 
 def _mean(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -79,9 +79,9 @@ def debate(
     """
     verifier = assembly.config.verifier
     scored = problem.gold is not None or verifier.on_model
-    bench = assembly.bench()
+    judges = assembly.judges()
     if not scored:
-        bench = replace(bench, score=lambda _problems, messages, _seeds: [None] * len(messages))
+        judges = replace(judges, score=lambda items: [None] * len(items))
 
     def text(_problem: int, turn: int, agent: int, so_far: str) -> None:
         if on_text is not None:
@@ -94,6 +94,6 @@ def debate(
     rules = assembly.rules(seed, temperature, untrained=policy_state == "base")
     listeners = Listeners(watched=frozenset({0}), text=text, spoken=spoken)
     with offline():  # all is loaded
-        discussion = hold([problem], [0], assembly.speakers, bench, rules, listeners)[0]
+        discussion = hold([problem], [0], assembly.speakers, judges, rules, listeners)[0]
     paid = assembly.scheme.pay([discussion]) if scored else None
     return Debate(policy_state, discussion, paid)

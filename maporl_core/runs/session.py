@@ -153,7 +153,7 @@ class Session:
         """
         self._saved = None
         self.store.write_metrics(step + 1, {"time/store": seconds["store"]})
-        where, turns = f"step {step + 1}: ", self.config.discussion.turns
+        where, turns = f"step {step + 1}: ", self.assembly.turns
         if ended := out_of_context(discussions, turns, keys):
             self.say("warning", "context", where + ended, step + 1)
         for line in mismatches(result.metrics, self.config.update.mismatch_warn):
@@ -205,7 +205,7 @@ class Session:
             heartbeat=lambda: self._beat(step),
         )
         lines = []
-        if ended := out_of_context(discussions, self.config.discussion.turns):
+        if ended := out_of_context(discussions, self.assembly.turns):
             lines.append(Line("warning", "context", f"evaluation {label}: {ended}", step))
         means = {f"eval/accuracy/turn_{t}": i.mean for t, i in enumerate(summary.accuracy_T, 1)}
         self.store.write_evaluation(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from judged_samples import judged
 from safetensors.torch import load_file, save_file
 from small import EOS, small_llama, word_tokenizer
 
@@ -125,11 +126,11 @@ def test_scores_are_calibrated_and_exactly_0_without_an_answer() -> None:
     verifier = LearnedVerifier(made, temperature=2.0, max_length=550)
     asked = [problem("w5"), problem("w6"), problem("w5")]
     said = [message("w7"), message("w8", None), message(" w7 ")]
-    scores = verifier.score(asked, said, [0, 1, 2])
+    scores = verifier.score(judged(asked, said, [0, 1, 2]))
     (logit,) = all_logits(made, POLICY, [encode(made.codec, "w5", "w7", 550)[0]], 1000)
     expected = float(torch.sigmoid(torch.tensor(logit / 2.0)))
     assert scores == [pytest.approx(expected, abs=1e-6), 0.0, scores[0]]
-    assert verifier.score([], [], []) == []
+    assert verifier.score(judged([], [], [])) == []
 
 
 def test_other_policies_on_the_base_do_not_change_a_score() -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from judged_samples import judged
 
 from maporl_core.judging.verifier import NoisyVerifier
 from maporl_core.judging.verifier.noisy import CONCENTRATION, beta_parameters, mirrored_auroc
@@ -24,7 +25,7 @@ def message(turn, agent, correct, answer="2"):
 
 def scores(verifier, correct, count):
     messages = [message(0, 0, correct)] * count
-    return np.array(verifier.score([GOLD] * count, messages, range(count)))
+    return np.array(verifier.score(judged([GOLD] * count, messages, range(count))))
 
 
 def measured_auroc(right, wrong):
@@ -70,20 +71,20 @@ def test_at_chance_right_and_wrong_have_the_same_distribution():
 
 
 def test_unparsable_message_scores_exactly_zero():
-    assert NoisyVerifier(0.6).score([GOLD], [message(0, 0, False, None)], [1]) == [0.0]
+    assert NoisyVerifier(0.6).score(judged([GOLD], [message(0, 0, False, None)], [1])) == [0.0]
 
 
 def test_score_depends_on_seed_problem_turn_and_agent_and_on_nothing_else():
     verifier = NoisyVerifier(0.9)
 
     def one(problem, message, seed):
-        return verifier.score([problem], [message], [seed])[0]
+        return verifier.score(judged([problem], [message], [seed]))[0]
 
     base = one(GOLD, message(1, 2, True), 7)
     other = replace(GOLD, id="p2")
     reworded = replace(message(1, 2, True), text="so it is 2", ids=(9, 9), policy=None)
     assert one(replace(GOLD, question="?"), reworded, 7) == base
-    assert NoisyVerifier(0.9).score([GOLD], [message(1, 2, True)], [7]) == [base]
+    assert NoisyVerifier(0.9).score(judged([GOLD], [message(1, 2, True)], [7])) == [base]
     different = {
         base,
         one(GOLD, message(1, 2, True), 8),
@@ -98,21 +99,23 @@ def test_batch_and_order_do_not_change_a_score():
     verifier = NoisyVerifier(0.9)
     messages = [message(t, a, a == 0) for t in range(2) for a in range(3)]
     seeds = range(6)
-    together = verifier.score([GOLD] * 6, messages, seeds)
-    backwards = verifier.score([GOLD] * 6, messages[::-1], list(seeds)[::-1])
-    alone = [verifier.score([GOLD], [m], [s])[0] for m, s in zip(messages, seeds, strict=True)]
+    together = verifier.score(judged([GOLD] * 6, messages, seeds))
+    backwards = verifier.score(judged([GOLD] * 6, messages[::-1], list(seeds)[::-1]))
+    alone = [
+        verifier.score(judged([GOLD], [m], [s]))[0] for m, s in zip(messages, seeds, strict=True)
+    ]
     assert together == backwards[::-1] == alone
 
 
 def test_another_process_draws_the_same_score():
     script = (
-        "from maporl_core.types import Message, Problem\n"
+        "from maporl_core.types import Judged, Message, Problem\n"
         "from maporl_core.judging.verifier import NoisyVerifier\n"
         "problem = Problem('p1', '1 + 1?', '2', 'sums', 'train')\n"
         "message = Message(0, 0, 'A', (1,), (2,), (-0.5,), '2', 'stop', '2', True)\n"
-        "print(NoisyVerifier(0.9).score([problem], [message], [5])[0].hex())\n"
+        "print(NoisyVerifier(0.9).score([Judged(problem, message, seed=5)])[0].hex())\n"
     )
-    here = NoisyVerifier(0.9).score([GOLD], [message(0, 0, True)], [5])[0]
+    here = NoisyVerifier(0.9).score(judged([GOLD], [message(0, 0, True)], [5]))[0]
     environment = {**os.environ, "PYTHONHASHSEED": "123"}
     there = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment
@@ -123,6 +126,6 @@ def test_another_process_draws_the_same_score():
 def test_odd_problem_ids_are_no_obstacle():
     for identity in ("\udcff", "", "a\x00b", "é" * 1000):
         (score,) = NoisyVerifier(0.8).score(
-            [replace(GOLD, id=identity)], [message(0, 0, True)], [3]
+            judged([replace(GOLD, id=identity)], [message(0, 0, True)], [3])
         )
         assert 0 < score < 1

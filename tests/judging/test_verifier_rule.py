@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from judged_samples import judged
 
 from maporl_core.config.schema import VerifierConfig
 from maporl_core.errors import DataError
@@ -19,29 +20,24 @@ def message(correct, answer="2"):
 
 def test_right_scores_one_wrong_and_unparsable_score_zero():
     messages = [message(True), message(False), message(False, None), message(True, None)]
-    assert RuleVerifier().score([GOLD] * 4, messages, [1, 2, 3, 4]) == [1.0, 0.0, 0.0, 0.0]
+    assert RuleVerifier().score(judged([GOLD] * 4, messages, [1, 2, 3, 4])) == [1.0, 0.0, 0.0, 0.0]
 
 
 def test_no_messages_give_no_scores():
-    assert RuleVerifier().score([], [], []) == []
+    assert RuleVerifier().score(judged([], [], [])) == []
 
 
 @pytest.mark.parametrize("verifier", [RuleVerifier(), NoisyVerifier(0.9)])
 @pytest.mark.parametrize("answer", ["2", None])
 def test_task_without_gold_answers_is_refused_naming_problem_and_remedy(verifier, answer):
     with pytest.raises(DataError, match=r"'p2' of task 'essays' has none: give every problem"):
-        verifier.score([NO_GOLD], [message(None, answer)], [0])
+        verifier.score(judged([NO_GOLD], [message(None, answer)], [0]))
 
 
 @pytest.mark.parametrize("verifier", [RuleVerifier(), NoisyVerifier(0.9)])
 def test_message_that_was_never_graded_is_refused(verifier):
     with pytest.raises(DataError, match="grade it with the task"):
-        verifier.score([GOLD], [message(None)], [0])
-
-
-def test_sequences_of_different_length_are_refused():
-    with pytest.raises(ValueError, match="zip"):
-        RuleVerifier().score([GOLD], [message(True), message(True)], [0, 0])
+        verifier.score(judged([GOLD], [message(None)], [0]))
 
 
 def test_config_chooses_the_verifier():

@@ -22,9 +22,10 @@ from maporl_core.learning.base_rows import BaseRows
 from maporl_core.learning.packing import Row, pack
 from maporl_core.learning.updater import Updater
 from maporl_core.models.policy import LoadedModel, Policies
-from maporl_core.rollout.discussion import Bench, Rules, Speaker, hold
+from maporl_core.rollout.discussion import Judges, Rules, Speaker, hold
 from maporl_core.rollout.engine.base import Sampling
 from maporl_core.rollout.engine.in_process import HFEngine
+from maporl_core.rollout.topology import make_topology
 from maporl_core.store.paths import RunDir
 from maporl_core.types import Discussion, Problem
 
@@ -182,15 +183,15 @@ def talk(run: RunConfig, made: Policies) -> list[Discussion]:
     for name in ("Ada", "Bo"):
         base = made[name].base
         speakers.append(Speaker(name, "", name, engines[base.name], base.codec, 256))
-    bench = Bench(
+    judges = Judges(
         prompt=lambda problem: problem.question,
         grade=lambda text, problem: (text, len(text) % 2 == 0),
-        score=lambda problems, messages, seeds: [len(m.ids) / 10 for m in messages],
+        score=lambda items: [len(item.message.ids) / 10 for item in items],
         same=lambda a, b, problem: a == b,
     )
     asked = [Problem(f"p{i}", f"w{5 + i} w50 w7", "1", "made-up", "train") for i in range(5)]
-    rules = Rules(3, True, False, "compact", Sampling(1.0, 6), 1, 3, 64)
-    return hold(asked, range(5), speakers, bench, rules)
+    rules = Rules(make_topology(3), True, False, "compact", Sampling(1.0, 6), 1, 3, 64)
+    return hold(asked, range(5), speakers, judges, rules)
 
 
 def test_agents_on_two_bases_are_trained_each_as_if_the_other_base_were_not_there() -> None:

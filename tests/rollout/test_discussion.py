@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 from small import EOS, config, policies
-from table_samples import PROBLEMS, bench, real_table, rules, table
+from table_samples import PROBLEMS, judges, real_table, rules, table
 
 from maporl_core.errors import ModelError
 from maporl_core.rollout.discussion import Listeners, hold
 from maporl_core.rollout.engine.base import Sampling
 from maporl_core.rollout.prompts import STYLES, Seen
+from maporl_core.rollout.topology import make_topology
 from maporl_core.rollout.window import fit_next_prompt, fit_opening
 
 
@@ -23,7 +24,7 @@ def test_nobody_sees_a_message_of_the_same_turn():
         return said.setdefault((turn, i), next(words))
 
     engine, speakers = table(script, agents=3)
-    hold(PROBLEMS[:1], [0], speakers, bench(), rules(style="standard"), None)
+    hold(PROBLEMS[:1], [0], speakers, judges(), rules(style="standard"), None)
     decode = speakers[0].codec.tokenizer.decode
     for turn in range(3):
         for i, request in enumerate(engine.asked[turn]):
@@ -33,7 +34,7 @@ def test_nobody_sees_a_message_of_the_same_turn():
 
 
 def test_prompt_of_a_turn_begins_with_the_ids_of_the_turn_before():
-    held = hold(PROBLEMS, range(4), real_table(3), bench(), rules(), None)
+    held = hold(PROBLEMS, range(4), real_table(3), judges(), rules(), None)
     for discussion in held:
         for before, after in zip(discussion.messages, discussion.messages[1:], strict=False):
             for old, new in zip(before, after, strict=True):
@@ -45,7 +46,7 @@ def test_prompt_of_a_turn_begins_with_the_ids_of_the_turn_before():
 def test_first_turn_is_the_base_in_discussion_training_and_all_turns_when_untrained():
     speakers = real_table(2)
     for base_turns, expected in ((1, [None, "Ada", "Ada"]), (0, ["Ada"] * 3), (3, [None] * 3)):
-        held = hold(PROBLEMS[:1], [0], speakers, bench(), rules(base_turns=base_turns), None)
+        held = hold(PROBLEMS[:1], [0], speakers, judges(), rules(base_turns=base_turns), None)
         assert [row[0].policy for row in held[0].messages] == expected
 
 
@@ -61,8 +62,8 @@ def test_feedback_off_hides_scores():
 
         style = replace(STYLES["compact"], later=spy)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("maporl_core.rollout.discussion.STYLES", {"compact": style})
-            hold(PROBLEMS[:1], [0], speakers, bench(0.7), rules(feedback=feedback), None)
+            patch.setattr("maporl_core.rollout.table.STYLES", {"compact": style})
+            hold(PROBLEMS[:1], [0], speakers, judges(0.7), rules(feedback=feedback), None)
         assert all((own.score is not None) == digit for own, _ in seen)
 
 
@@ -71,23 +72,23 @@ def test_consensus_stops_a_problem_and_leaves_the_others_going():
         return "w5" if i < 2 else f"w{5 + i}"  # problem 0 agrees, the others do not
 
     _engine, speakers = table(script)
-    held = hold(PROBLEMS[:2], [0, 1], speakers, bench(), rules(consensus_stop=True), None)
+    held = hold(PROBLEMS[:2], [0, 1], speakers, judges(), rules(consensus_stop=True), None)
     assert (held[0].turns, held[0].stopped_early) == (1, True)
     assert (held[1].turns, held[1].stopped_early) == (2, True)
 
 
 def test_no_parsable_answers_are_no_consensus():
     _engine, speakers = table(lambda t, i: "")
-    held = hold(PROBLEMS[:1], [0], speakers, bench(), rules(consensus_stop=True), None)
+    held = hold(PROBLEMS[:1], [0], speakers, judges(), rules(consensus_stop=True), None)
     assert held[0].turns == 3
     assert not held[0].stopped_early
 
 
 def test_a_discussion_does_not_depend_on_its_company_or_on_chunks():
     speakers = real_table(2)
-    whole = hold(PROBLEMS, range(4), speakers, bench(), rules(), None)
-    alone = hold(PROBLEMS[2:3], [2], speakers, bench(), rules(), None)[0]
-    chunked = hold(PROBLEMS, range(4), speakers, bench(), rules(max_batch=2), None)
+    whole = hold(PROBLEMS, range(4), speakers, judges(), rules(), None)
+    alone = hold(PROBLEMS[2:3], [2], speakers, judges(), rules(), None)[0]
+    chunked = hold(PROBLEMS, range(4), speakers, judges(), rules(max_batch=2), None)
     for a, b in ((whole[2], alone), *zip(whole, chunked, strict=True)):
         assert [[m.ids for m in row] for row in a.messages] == [
             [m.ids for m in row] for row in b.messages
@@ -96,8 +97,8 @@ def test_a_discussion_does_not_depend_on_its_company_or_on_chunks():
 
 def test_another_seed_says_something_else():
     speakers = real_table(2)
-    one = hold(PROBLEMS, range(4), speakers, bench(), rules(), None)
-    two = hold(PROBLEMS, range(4), speakers, bench(), rules(seed=4), None)
+    one = hold(PROBLEMS, range(4), speakers, judges(), rules(), None)
+    two = hold(PROBLEMS, range(4), speakers, judges(), rules(seed=4), None)
     assert [d.messages[0][0].ids for d in one] != [d.messages[0][0].ids for d in two]
 
 
@@ -110,7 +111,7 @@ def test_listeners_hear_only_watched_problems_and_every_turn():
         text=lambda q, t, a, text: heard.append((q, t, a, text)),
         spoken=lambda q, row: spoken.append((q, [m.score for m in row])),
     )
-    hold(PROBLEMS[:2], [0, 1], speakers, bench(0.25), rules(), listeners)
+    hold(PROBLEMS[:2], [0, 1], speakers, judges(0.25), rules(), listeners)
     assert {q for q, *_ in heard} == {1}
     assert [(t, x) for _, t, a, x in heard if t == 0 and a == 0] == [(0, "w7"), (0, "w7 w8")]
     assert turns == [4, 4, 4]
@@ -120,7 +121,12 @@ def test_listeners_hear_only_watched_problems_and_every_turn():
 def test_three_agents_and_five_turns_in_a_short_window_finish_and_say_what_was_dropped():
     speakers = real_table(3, context=60)
     held = hold(
-        PROBLEMS, range(4), speakers, bench(), rules(turns=5, sampling=Sampling(1.0, 8)), None
+        PROBLEMS,
+        range(4),
+        speakers,
+        judges(),
+        rules(topology=make_topology(5), sampling=Sampling(1.0, 8)),
+        None,
     )
     messages = [m for d in held for row in d.messages for m in row]
     assert len(messages) == 4 * 5 * 3
@@ -134,7 +140,7 @@ def test_three_agents_and_five_turns_in_a_short_window_finish_and_say_what_was_d
 
 def test_a_window_shorter_than_the_question_is_one_clear_error():
     with pytest.raises(ModelError, match=r"the question takes .* discussion\.max_context"):
-        hold(PROBLEMS[:1], [0], real_table(2, context=8), bench(), rules(), None)
+        hold(PROBLEMS[:1], [0], real_table(2, context=8), judges(), rules(), None)
 
 
 def test_dropping_keeps_the_end_of_the_others_messages():

@@ -11,7 +11,7 @@ import pytest
 from chat_samples import CHATML, Recorder
 from run_samples import Probe, new_run, small
 from small import EOS, config, policies, small_llama, training, word_tokenizer
-from table_samples import PROBLEMS, bench, real_table, rules, table
+from table_samples import PROBLEMS, judges, real_table, rules, table
 from tokenizers.processors import TemplateProcessing
 
 from maporl_core.errors import ModelError
@@ -23,6 +23,7 @@ from maporl_core.models.chat_codec import ChatCodec
 from maporl_core.models.policy import LoadedModel, Policies
 from maporl_core.rollout.discussion import hold
 from maporl_core.rollout.engine.in_process import HFEngine
+from maporl_core.rollout.topology import make_topology
 from maporl_core.runs.evaluate import evaluate_run
 from maporl_core.runs.step_metrics import out_of_context
 from maporl_core.store.reader import StoreReader
@@ -84,7 +85,7 @@ def test_agents_talk_without_pad_or_end_tokens(
     engine = HFEngine(base, 64)
     _, speakers = table(lambda t, i: "w9")
     seated = [replace(s, engine=engine, codec=base.codec) for s in speakers]
-    held = hold(PROBLEMS[:2], [0, 1], seated, bench(), rules(), None)
+    held = hold(PROBLEMS[:2], [0, 1], seated, judges(), rules(), None)
     assert [d.turns for d in held] == [3, 3]
     if "eos_token" in absent and template is None:
         messages = [m for d in held for row in d.messages for m in row]
@@ -145,8 +146,8 @@ def test_a_discussion_that_outgrows_its_window_ends_and_the_others_go_on(
     from maporl_core.rollout.prompts import STYLES
 
     monkeypatch.setitem(STYLES, "stiff", replace(STYLES["compact"], later=later))  # type: ignore[arg-type]
-    short = rules(style="stiff", turns=3)
-    held = hold(PROBLEMS[:3], [0, 1, 2], speakers, bench(), short, None)
+    short = rules(style="stiff", topology=make_topology(3))
+    held = hold(PROBLEMS[:3], [0, 1, 2], speakers, judges(), short, None)
     assert [d.turns for d in held] == [1, 3, 3]
     assert [d.stopped_early for d in held] == [False] * 3
     assert len(engine.asked[1]) == 4  # two problems with two agents each go on
@@ -200,7 +201,7 @@ def test_a_discussion_that_stopped_by_consensus_is_not_called_out_of_context() -
 def test_discussions_that_all_end_at_once_are_held_paid_and_trained_without_a_fault() -> None:
     run = config(agents=2)
     speakers = real_table(2, context=24)
-    held = hold(PROBLEMS, range(4), speakers, bench(), rules(style="standard"), None)
+    held = hold(PROBLEMS, range(4), speakers, judges(), rules(style="standard"), None)
     assert {d.turns for d in held} == {1}
     rewards = {
         Place(d, t, a): parts
@@ -222,7 +223,8 @@ def test_a_window_of_every_length_holds_a_discussion_or_says_what_to_change() ->
     for context in range(8, 70, 3):
         speakers = real_table(2, context=context)
         try:
-            held = hold(PROBLEMS[:1], [0], speakers, bench(), rules(turns=4), None)
+            longer = rules(topology=make_topology(4))
+            held = hold(PROBLEMS[:1], [0], speakers, judges(), longer, None)
         except ModelError as error:
             turns.add(0)
             assert "discussion.max_context" in str(error)  # noqa: PT017 - either way is fine

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from judged_samples import judged
 from run_samples import new_run, one_thread  # noqa: F401
 from test_verifier_in_run import refitting, stored
 
@@ -47,9 +48,11 @@ def test_an_exported_verifier_gives_the_scores_of_the_run(refitted: RunDir, tmp_
     problems, messages = zip(*asked, strict=True)
     scores = [message.score for message in messages]
     alone = load_verifier(tmp_path / "out" / "verifier", Silent())
-    assert alone.score(problems, messages, [0] * len(messages)) == pytest.approx(scores, abs=1e-5)
+    assert alone.score(judged(problems, messages, [0] * len(messages))) == pytest.approx(
+        scores, abs=1e-5
+    )
     before = load_verifier(refitted.verifier, Silent())
-    old = before.score(problems, messages, [0] * len(messages))
+    old = before.score(judged(problems, messages, [0] * len(messages)))
     assert max(abs(a - b) for a, b in zip(old, scores, strict=True)) > 0.05
 
 

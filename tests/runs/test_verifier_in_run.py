@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from judged_samples import judged
 from run_samples import Probe, new_run, one_thread, small, state_bytes  # noqa: F401
 from safetensors.torch import load_file
 
@@ -74,7 +75,7 @@ def test_scores_in_a_run_are_those_of_the_verifier_on_a_base_of_its_own(finished
     held = messages(finished)
     assert len(held) == 3 * 12 * 2 * 3
     problems, rows = zip(*held, strict=True)
-    expected = alone.score(problems, rows, [0] * len(rows))
+    expected = alone.score(judged(problems, rows, [0] * len(rows)))
     assert [m.score for m in rows] == pytest.approx(expected, abs=1e-5)
     assert len({round(score, 3) for score in expected}) > 10
 

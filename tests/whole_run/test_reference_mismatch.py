@@ -24,19 +24,20 @@ from maporl_core.learning.packing import pack
 from maporl_core.learning.update_metrics import mismatches
 from maporl_core.learning.updater import Updater
 from maporl_core.models.policy import Policies
-from maporl_core.rollout.discussion import Bench, Rules, Speaker, hold
+from maporl_core.rollout.discussion import Judges, Rules, Speaker, hold
 from maporl_core.rollout.engine.base import Sampling
 from maporl_core.rollout.engine.in_process import HFEngine
+from maporl_core.rollout.topology import make_topology
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader
 from maporl_core.train import train
 from maporl_core.types import Discussion, Problem
 
 NAMES = ("Ada", "Bo")
-BENCH = Bench(
+JUDGES = Judges(
     prompt=lambda problem: problem.question,
     grade=lambda text, problem: (text, len(text) % 2 == 0),
-    score=lambda problems, messages, seeds: [0.5] * len(messages),
+    score=lambda items: [0.5] * len(items),
     same=lambda a, b, problem: a == b,
 )
 
@@ -57,8 +58,8 @@ def talk(made: Policies, temperature: float, problems: int = 8) -> list[Discussi
     engine = HFEngine(base, 64)
     speakers = [Speaker(name, "", name, engine, base.codec, 512) for name in NAMES]
     asked = [Problem(f"p{i}", f"w{5 + i} w7", "1", "made-up", "train") for i in range(problems)]
-    rules = Rules(3, True, False, "compact", Sampling(temperature, 8), 0, 3, 64)
-    return hold(asked, range(problems), speakers, BENCH, rules)
+    rules = Rules(make_topology(3), True, False, "compact", Sampling(temperature, 8), 0, 3, 64)
+    return hold(asked, range(problems), speakers, JUDGES, rules)
 
 
 def update(made: Policies, run: RunConfig, held: list[Discussion]) -> dict[str, float]:

@@ -7,34 +7,42 @@ Out: one score v(t, a) in [0, 1] per message.  Neighbours: ``discussion`` or ``t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from maporl_core.errors import DataError
-from maporl_core.types import Message, Problem
+from maporl_core.types import Judged
 
 
 class Verifier(Protocol):
-    def score(
-        self, problems: Sequence[Problem], messages: Sequence[Message], seeds: Sequence[int]
-    ) -> list[float]:
-        """v(t, a) of each message, in order; three sequences of one length.
+    @property
+    def settings(self) -> Mapping[str, object]:
+        """What decides its scores beside the messages, as facts that are kept with a run."""
+        ...
 
-        ``problems[i]`` is what ``messages[i]`` answers.  ``seeds[i]`` stands for the run and the
-        sample that the message comes from: a verifier that draws gives the same score for the
-        same (seed, problem id, turn, agent, verdict), whatever else is in the batch.  A message
-        without a parsable answer scores exactly 0.
+    @property
+    def needs_gold(self) -> bool:
+        """Whether it looks at ``Message.correct``."""
+        ...
+
+    def score(self, items: Sequence[Judged]) -> Sequence[float | None]:
+        """v(t, a) of each message, in order; None for one that it does not judge.
+
+        A verifier that draws gives the same score for the same (seed, problem id, turn, agent,
+        verdict), whatever else is in the batch.  A message without a parsable answer scores
+        exactly 0.
 
         Raises DataError when a verifier that needs the verdict meets a message without one.
         """
         ...
 
 
-def known_verdict(problem: Problem, message: Message, kind: str) -> bool:
+def known_verdict(item: Judged, kind: str) -> bool:
     """c(t, a) for the verifiers that stand on the task's own rule.
 
     Raises DataError when the task has no gold answer, or the message was never graded.
     """
+    problem, message = item.problem, item.message
     if message.correct is not None:
         return message.correct
     if problem.gold is None:

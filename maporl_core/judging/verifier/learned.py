@@ -7,7 +7,7 @@ the verifier's policy beside those of the agents, so that they share one frozen 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from maporl_core.judging.verifier.calibration import sigmoid
 from maporl_core.judging.verifier.head import all_logits, encode
 from maporl_core.models.policy import Base
-from maporl_core.types import Message, Problem
+from maporl_core.types import Judged
 
 POLICY = "(verifier)"
 """Name of the verifier's policy on its base; no agent or policy of a config can have it."""
@@ -32,6 +32,8 @@ class Scored:
 
 class LearnedVerifier:
     """Scores messages on the base that it shares with the agents."""
+
+    needs_gold = False
 
     def __init__(
         self,
@@ -68,18 +70,25 @@ class LearnedVerifier:
         """σ(logit / temperature) of each pair, in order."""
         return [float(p) for p in sigmoid(self.logits(pairs).logits / self.temperature)]
 
-    def score(
-        self, problems: Sequence[Problem], messages: Sequence[Message], seeds: Sequence[int]
-    ) -> list[float]:
+    @property
+    def settings(self) -> Mapping[str, object]:
+        return {
+            "kind": "learned",
+            "base": self.base.name,
+            "temperature": self.temperature,
+            "max_length": self.max_length,
+        }
+
+    def score(self, items: Sequence[Judged]) -> list[float]:
         """v(t, a) of each message, all in one pass; seeds are not used.
 
         Exactly 0 without a parsable answer.  The verdict is never looked at, so problems need no
         gold answer.
         """
         pairs = [
-            (problem.question, message.text)
-            for problem, message, _ in zip(problems, messages, seeds, strict=True)
-            if message.answer is not None
+            (item.problem.question, item.message.text)
+            for item in items
+            if item.message.answer is not None
         ]
         scores = iter(self.probabilities(pairs))
-        return [0.0 if message.answer is None else next(scores) for message in messages]
+        return [0.0 if item.message.answer is None else next(scores) for item in items]

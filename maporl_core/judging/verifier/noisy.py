@@ -10,14 +10,14 @@ standard deviations are 0.17; at 0.5 both are Beta(3, 3) and the score says noth
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
 
 from maporl_core.judging.verifier.base import known_verdict
 from maporl_core.kit.seeds import stable_seed
-from maporl_core.types import Message, Problem
+from maporl_core.types import Judged
 
 CONCENTRATION = 6.0  # a + b
 _HALF_WIDTH = 16.0  # of the grid over logits; e^(-3 · 16) of either tail's mass is cut off
@@ -61,24 +61,26 @@ class NoisyVerifier:
     batch size and order change nothing.
     """
 
+    needs_gold = True
+
     def __init__(self, auroc: float) -> None:
         """``auroc`` in [0.5, 1); VerifierConfig checks the range."""
         self.auroc = auroc
         self._a, self._b = beta_parameters(auroc)
 
-    def score(
-        self, problems: Sequence[Problem], messages: Sequence[Message], seeds: Sequence[int]
-    ) -> list[float]:
-        """One draw per message; exactly 0 without a parsable answer.  DataError: no verdict."""
-        return [
-            self._score(problem, message, seed)
-            for problem, message, seed in zip(problems, messages, seeds, strict=True)
-        ]
+    @property
+    def settings(self) -> Mapping[str, object]:
+        return {"kind": "noisy", "auroc": self.auroc}
 
-    def _score(self, problem: Problem, message: Message, seed: int) -> float:
-        right = known_verdict(problem, message, "noisy")
+    def score(self, items: Sequence[Judged]) -> list[float]:
+        """One draw per message; exactly 0 without a parsable answer.  DataError: no verdict."""
+        return [self._score(item) for item in items]
+
+    def _score(self, item: Judged) -> float:
+        right = known_verdict(item, "noisy")
+        message = item.message
         if message.answer is None:
             return 0.0
-        entropy = stable_seed(seed, ascii(problem.id), message.turn, message.agent)
+        entropy = stable_seed(item.seed, ascii(item.problem.id), message.turn, message.agent)
         draw = float(np.random.default_rng(entropy).beta(self._a, self._b))
         return draw if right else 1.0 - draw

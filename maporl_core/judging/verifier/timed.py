@@ -7,10 +7,10 @@ verifier in one, ``train`` reads the clock once per step.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from maporl_core.judging.verifier.base import Verifier
-from maporl_core.types import Message, Problem
+from maporl_core.types import Judged
 
 
 class TimedVerifier:
@@ -18,13 +18,19 @@ class TimedVerifier:
         self.inside = inside
         self._seconds = 0.0
 
-    def score(
-        self, problems: Sequence[Problem], messages: Sequence[Message], seeds: Sequence[int]
-    ) -> list[float]:
+    @property
+    def settings(self) -> Mapping[str, object]:
+        return self.inside.settings
+
+    @property
+    def needs_gold(self) -> bool:
+        return self.inside.needs_gold
+
+    def score(self, items: Sequence[Judged]) -> Sequence[float | None]:
         """As ``inside`` scores; raises what it raises."""
         started = time.perf_counter()
         try:
-            return self.inside.score(problems, messages, seeds)
+            return self.inside.score(items)
         finally:
             self._seconds += time.perf_counter() - started
 
