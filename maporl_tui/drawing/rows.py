@@ -60,9 +60,23 @@ def _fit(text: str, start: int, stop: int, width: int) -> int:
         return end
     if cell_len(piece) <= width and end == stop:
         return end
-    cells = 0
-    for offset in range(start, stop):
-        cells += get_character_cell_size(text[offset])
-        if cells > width:
+    cells, offset = 0, start
+    while offset < stop:
+        # As many characters as fit whatever their width: no character is looked at twice.
+        taken = text[offset : min(stop, offset + max(1, (width - cells) // 2))]
+        wider = cells + sum(map(_CELLS.__getitem__, taken))
+        if wider > width:
             return max(offset, start + 1)
+        cells, offset = wider, offset + len(taken)
     return stop
+
+
+class _Cells(dict[str, int]):
+    """Cells of a character, each asked for once."""
+
+    def __missing__(self, letter: str) -> int:
+        self[letter] = found = get_character_cell_size(letter)
+        return found
+
+
+_CELLS = _Cells()

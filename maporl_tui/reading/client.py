@@ -9,6 +9,7 @@ One thread per run does all the reading, so that a slow disk never holds up the 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -97,13 +98,13 @@ class StoreClient:
 
 def read_news(reader: StoreReader, view: RunView) -> News:
     """One look at the store: only the trainer's state while nothing was committed."""
-    status = reader.status()
+    status, now = reader.status(), time.time()
     changed = reader.changed()
     ended_badly = status.state in _ENDED_BADLY and status.state != view.status.state
     log_tail = reader.run.log_tail(_LOG_LINES) if ended_badly else ()
     # After a look that failed, what it had found may never have arrived.
     if not changed and view.generation >= 0 and view.problem is None:
-        return News(status, view.generation, log_tail=log_tail)
+        return News(status, view.generation, log_tail=log_tail, time=now)
     meta = reader.meta()
     generation = int(meta.get("generation", "0"))
     start_over = generation != view.generation
@@ -125,6 +126,7 @@ def read_news(reader: StoreReader, view: RunView) -> News:
         evaluations=reader.evaluations(),
         requests=reader.requests_since(request),
         log_tail=log_tail,
+        time=now,
     )
 
 

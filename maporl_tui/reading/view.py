@@ -42,6 +42,7 @@ class News:
     evaluations: tuple[Evaluation, ...] | None = None
     requests: tuple[Request, ...] = ()
     log_tail: tuple[str, ...] = ()
+    time: float = 0.0  # when it was looked, in seconds since 1970
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,8 @@ class RunView:
     ``config`` is None when the stored one cannot be read (``config_problem`` says why).
     ``problem`` is why the store cannot be read just now; everything else is then the last that was
     known.  ``changes`` counts looks that found something new: redraw when it differs.
-    ``log_tail``: the last lines of the log of a run that failed or died.
+    ``log_tail``: the last lines of the log of a run that failed or died.  ``moved``: when its
+    trainer was last seen to get on with a stage, in seconds since 1970.
     """
 
     name: str
@@ -82,6 +84,7 @@ class RunView:
     requests: Mapping[int, Request] = field(default_factory=dict)
     log_tail: tuple[str, ...] = ()
     problem: str | None = None
+    moved: float = 0.0
     changes: int = 0
 
     @property
@@ -91,7 +94,26 @@ class RunView:
     @property
     def is_live(self) -> bool:
         """Whether a trainer is at work on it (or about to be)."""
-        return self.status.state in LIVE_STATES
+        return self.status.state in LIVE_STATES or self.is_held
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a process holds the run's lock: a trainer that works, loads or saves."""
+        return self.status.pid is not None
+
+    @property
+    def created(self) -> float:
+        """When the run was made, in seconds since 1970; 0 where that is not known."""
+        try:
+            return float(self.meta.get("created", "0"))
+        except ValueError:
+            return 0.0
+
+    @property
+    def last_heard(self) -> float:
+        """When anything was last heard of the run: an event, a step, a stage that got on; or 0."""
+        last_event = self.events[-1].time if self.events else 0.0
+        return max(last_event, self.last_written or 0.0, self.moved)
 
     @property
     def stale(self) -> bool:
@@ -148,6 +170,8 @@ def apply_news(view: RunView, news: News) -> RunView:
         log_tail=news.log_tail or view.log_tail,
         problem=None,
     )
+    if view.generation >= 0 and after.stage is not None and after.stage != view.stage:
+        after = replace(after, moved=news.time)
     return after if after == view else replace(after, changes=view.changes + 1)
 
 

@@ -16,6 +16,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, DataTable, Input, Label, Static
 
+from maporl_tui.widgets.line_input import LineInput
 from maporl_tui.widgets.text_view import Mark, TextView
 
 _CLOSE: list[BindingType] = [Binding("escape", "leave", "Back", id="dialog.leave")]
@@ -68,7 +69,7 @@ class Ask(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Static(Content(self._question), markup=False)
-            yield Input(self._value, placeholder=self._placeholder, id="dialog-input")
+            yield LineInput(self._value, placeholder=self._placeholder, id="dialog-input")
             yield Label("enter accepts, escape leaves", classes="dialog-hint")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
-from tui_samples import demo_run, own_settings, run_app, until
+from textual.app import App, ComposeResult
+from textual.events import Paste
+from textual.widgets import Input
+from textual.widgets.input import Selection
+from tui_samples import demo_run, own_settings, run_app, shown, until
 
 from maporl_core.errors import StoreError
 from maporl_core.store.paths import RunDir
 from maporl_tui.app import MaporlApp
 from maporl_tui.host import Options
 from maporl_tui.reading.client import StoreClient
-from maporl_tui.screens.dialogs import Confirm, Keys
+from maporl_tui.screens.compare.dialogs import AskOwn
+from maporl_tui.screens.dialogs import Confirm, Keys, Whole
+from maporl_tui.widgets.line_input import LineInput
 from maporl_tui.widgets.option_pages import Palette
 
 __all__ = ["own_settings"]
@@ -88,3 +95,46 @@ async def test_keys_for_a_palette_that_is_not_laid_out_do_nothing(tmp_path: Path
         palette._list_visible = not palette._list_visible
         await pilot.pause()
         assert app.is_running
+
+
+async def test_all_lines_that_are_pasted_into_a_field_are_kept_as_one(tmp_path: Path) -> None:
+    class Form(App[None]):
+        def compose(self) -> ComposeResult:
+            yield LineInput("ab")
+
+    app = Form()
+    async with app.run_test() as pilot:
+        field = app.query_one(LineInput)
+        field.focus()
+        field.cursor_position = 1
+        app.post_message(Paste("If x = 1\r\n  and y = 2,\n\nwhat is x + y?"))
+        await until(pilot, lambda: field.value == "aIf x = 1 and y = 2, what is x + y?b")
+        field.selection = Selection(0, len(field.value))
+        app.post_message(Paste("one"))
+        await until(pilot, lambda: field.value == "one")
+
+
+async def test_pastes_into_compares_question_and_launchs_fields_keep_every_line(
+    tmp_path: Path,
+) -> None:
+    async with run_app(Options(tmp_path, screen="launch")) as (app, pilot):
+        await until(pilot, lambda: list(app.screen.query(LineInput)))
+        assert all(isinstance(field, LineInput) for field in app.screen.query(Input))
+        await app.push_screen(AskOwn(("a", "b"), None, loads=False))
+        await until(pilot, lambda: isinstance(app.screen, AskOwn))
+        app.post_message(Paste("one\ntwo\nthree"))
+        question = app.screen.query_one("#question", Input)
+        await until(pilot, lambda: question.value == "one two three")
+
+
+async def test_keys_are_answered_at_once_beside_a_message_of_ten_megabytes_on_one_line(
+    tmp_path: Path,
+) -> None:
+    run = demo_run(tmp_path, steps=1, problems=1, turns=1, text="x" * 10_000_000, questions=1)
+    async with run_app(Options(tmp_path, run, screen="debate")) as (app, pilot):
+        await until(pilot, lambda: shown(app, "Ada · turn 1"), 60)
+        for key in ("l", "pagedown", "end", "home", "o", "end", "pageup", "escape"):
+            began = time.process_time()
+            await pilot.press(key)
+            assert time.process_time() - began < 0.4, key  # twice 0.2: the pilot draws and waits
+        await until(pilot, lambda: not isinstance(app.screen, Whole))

@@ -20,6 +20,7 @@ from textual.widgets.option_list import Option
 from maporl_tui.drawing.text import one_line
 from maporl_tui.reading.compare_items import Side, Stored, evaluation_name
 from maporl_tui.reading.compare_talk import OwnQuestion
+from maporl_tui.widgets.line_input import LineInput
 from maporl_tui.widgets.option_pages import PagedOptions
 
 _LEAVE = Binding("escape", "leave", "Back", id="dialog.leave")
@@ -124,7 +125,7 @@ class AskOwn(ModalScreen[OwnQuestion | None]):
                 for name, label, hint in self.FIELDS:
                     with Horizontal(classes="field"):
                         yield Label(label)
-                        yield Input(self._values[name], hint, compact=True, id=name)
+                        yield LineInput(self._values[name], hint, compact=True, id=name)
             yield Static("", markup=False, id="wrong")
             loads = "; the models are loaded first" if self._loads else ""
             yield Label(f"enter asks, escape leaves{loads}", classes="dialog-hint")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.cells import cell_len
 from textual.content import Content
 from textual.widgets import Static
 
@@ -50,7 +51,7 @@ def agents_content(agents: Sequence[AgentFacts], width: int) -> Content:
         return Content.styled("agents are named once the run has a config", "$text-muted")
     make = _one_line if width >= _WIDE else _three_lines
     longest = max(len(one_line(agent.name, 16)) for agent in agents)
-    return Content("\n").join(make(agent, i, longest) for i, agent in enumerate(agents))
+    return Content("\n").join(make(agent, i, longest, width) for i, agent in enumerate(agents))
 
 
 def _name(agent: AgentFacts, number_: int, longest: int) -> Content:
@@ -58,11 +59,21 @@ def _name(agent: AgentFacts, number_: int, longest: int) -> Content:
     return Content.assemble(("● " + name.ljust(longest), f"$agent-{number_ % 6 + 1} bold"))
 
 
-def _who(agent: AgentFacts) -> str:
+def _who(agent: AgentFacts, room: int) -> str:
+    """What stands behind an agent, in as many words as have room."""
     shared = "" if agent.policy == agent.name else f" policy {one_line(agent.policy, 20)}"
     start = f" from {one_line(agent.adapter, 30)}" if agent.adapter else ""
-    base = f" on {one_line(agent.base, 30)}" if agent.base else ""
-    return f"{_state(agent)}{shared}{base}{start}"
+    base, _, model = agent.base.partition(" (")
+    on = f" on {one_line(base, 30)}" if base else ""
+    of = f" ({one_line(model, 40)}" if model else ""
+    state = _state(agent)
+    words = (
+        f"{state}{shared}{on}{of}{start}",
+        f"{state}{shared}{on}{start}",
+        f"{state}{shared}{on}",
+        f"{state}{on}",
+    )
+    return next((line for line in words if cell_len(line) <= room), state)
 
 
 def _state(agent: AgentFacts) -> str:
@@ -78,18 +89,18 @@ def _trend(agent: AgentFacts) -> str:
     return f"{sparkline(agent.trend, _SPARKS)} {change_text(agent.change)}".strip()
 
 
-def _one_line(agent: AgentFacts, number_: int, longest: int) -> Content:
-    return Content.assemble(
-        _name(agent, number_, longest),
-        f"  {_numbers(agent)}  {_trend(agent)}  ",
-        (_who(agent), "$text-muted"),
-    )
+def _one_line(agent: AgentFacts, number_: int, longest: int, width: int) -> Content:
+    name = _name(agent, number_, longest)
+    line = f"  {_numbers(agent)}  {_trend(agent)}  "
+    room = width - name.cell_length - cell_len(line)
+    return Content.assemble(name, line, (_who(agent, room), "$text-muted"))
 
 
-def _three_lines(agent: AgentFacts, number_: int, longest: int) -> Content:
+def _three_lines(agent: AgentFacts, number_: int, longest: int, width: int) -> Content:
+    name = _name(agent, number_, longest)
     return Content.assemble(
-        _name(agent, number_, longest),
+        name,
         "  ",
-        (_who(agent), "$text-muted"),
+        (_who(agent, width - name.cell_length - 2), "$text-muted"),
         f"\n  {_numbers(agent)}\n  last turn {_trend(agent) or '–'}",
     )

@@ -7,6 +7,7 @@ Neighbours: ``dashboard`` shows them, ``widgets.agent_list`` draws the agents.
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ from maporl_tui.reading.view import RunView, Stage
 TREND_POINTS = 24
 _BAR = 20
 """Cells of a stage's bar."""
+_LOADING = 60.0
+"""Seconds in which a trainer that was just started may hold no lock yet."""
 _LEAST_TREND = 0.005
 """Smaller changes count as none."""
 
@@ -238,6 +241,9 @@ def _of_state(view: RunView) -> list[str]:
     done = f"step {status.step}" + (f" of {status.steps}" if status.steps is not None else "")
     reason = f": {one_line(status.reason)}" if status.reason else ""
     go_on = f"go on with: {resume_command(view)}"
+    if view.is_held and status.state not in ("running", "paused"):
+        goes_on = "the run is starting" if status.state == "new" else f"going on after {done}"
+        return [f"{goes_on}: its trainer, process {status.pid}, is loading"]
     if status.state == "died":
         return [
             f"✗ died after {done}: the trainer is gone and left no word",
@@ -249,10 +255,10 @@ def _of_state(view: RunView) -> list[str]:
     if status.state == "interrupted":
         return [f"interrupted after {done}{reason}; {go_on}"]
     if status.state == "new":
-        if status.pid is not None:
-            return ["the run is starting"]
         # Until it has loaded its libraries, a trainer leaves no sign of itself.
-        return [f"not begun: its trainer is still loading; if there is none, {go_on}"]
+        if time.time() - view.created < _LOADING:
+            return ["its trainer is still loading"]
+        return [f"not begun, and no trainer is seen; if there is none, {go_on}"]
     if status.state == "paused":
         return [f"paused after {done}; P lets it go on"]
     return []

@@ -19,6 +19,7 @@ from textual.widgets import Input, Select, Static, Switch
 from maporl_tui.drawing.text import one_line, safe
 from maporl_tui.screens.launch.form import Field
 from maporl_tui.screens.launch.form_values import parse, show, takes
+from maporl_tui.widgets.line_input import LineInput
 
 Control = Input | Select[str] | Switch
 
@@ -118,7 +119,7 @@ class FieldRow(Vertical):
             options = [(choice, choice) for choice in what.choices]
             return Select(options, value=str(value), allow_blank=False, compact=True)
         text = self._text(value)
-        box = Input(text, compact=True, select_on_focus=False)
+        box = LineInput(text, compact=True, select_on_focus=False)
         box.disabled = self._hostile
         return box
 

@@ -15,8 +15,9 @@ from maporl_core.config.load import load_config
 from maporl_core.kit.sparkline import sparkline
 from maporl_core.store.reader import Request, RunStatus, Series, StoreReader
 from maporl_tui.processes import machine
+from maporl_tui.processes.asking import why_not
 from maporl_tui.processes.machine import Machine, load_lines, read_gpus
-from maporl_tui.reading.view import RunView
+from maporl_tui.reading.view import News, RunView, apply_news
 from maporl_tui.screens.dashboard.facts import (
     agents_of,
     before_after_note,
@@ -124,6 +125,46 @@ def test_the_status_line_has_the_stage_without_naming_the_step_twice() -> None:
     assert status_text(view, 0.0) == "demo · running · step 4/12 · rollout 3/9"
     view = view_of("running", meta={"stage": '{"name": "evaluating after", "done": 0, "total": 9}'})
     assert status_text(view, 0.0) == "demo · running · step 4/12 · evaluating after 0/9"
+
+
+def test_a_narrow_status_line_says_less_and_cuts_no_end() -> None:
+    meta = {"stage": '{"name": "evaluating after training", "done": 1234, "total": 9000}'}
+    request = Request(1, 0.0, "checkpoint", {}, None, None)
+    view = view_of("running", meta=meta, requests={1: request}, last_written=100.0)
+    whole = (
+        "demo · running · step 4/12 · evaluating after training 1,234/9,000 · asked: checkpoint"
+        " · last event 3 s ago"
+    )
+    assert status_text(view, 103.0) == status_text(view, 103.0, 200) == whole
+    for width in range(1, 120):
+        line = status_text(view, 103.0, width)
+        assert len(line) <= width
+        if width >= 28:
+            assert line.endswith(("ago", "9,000", "checkpoint", "…", "4/12"))
+    assert status_text(view, 103.0, 96).endswith("asked: checkpoint · 3 s ago")
+
+
+def test_progress_within_a_stage_is_the_last_that_was_heard_of_a_run() -> None:
+    def news(done: int, at: float) -> News:
+        meta = {"stage": f'{{"name": "evaluating after", "done": {done}, "total": 9}}'}
+        return News(RunStatus("running", 4, 12), 0, meta=meta, last_written=100.0, time=at)
+
+    view = apply_news(RunView("demo", "runs/demo"), news(1, 150.0))
+    assert view.last_heard == 100.0  # it may have stood there for long
+    view = apply_news(view, news(2, 160.0))
+    assert view.last_heard == 160.0
+    assert apply_news(view, news(2, 170.0)).last_heard == 160.0
+
+
+@pytest.mark.parametrize("state", ["new", "died", "failed", "interrupted", "finished"])
+def test_no_resume_is_offered_while_a_trainer_holds_the_run(state: str) -> None:
+    view = view_of(state)
+    view = replace(view, status=replace(view.status, pid=77))
+    found = notice(view)
+    assert found is not None
+    assert "process 77, is loading" in found.lines[0]
+    assert not any("maporl resume" in line for line in found.lines)
+    assert why_not(view, "stop") is None
 
 
 def test_what_was_asked_for_comes_before_what_may_be_cut_in_a_narrow_status_line() -> None:
