@@ -1,7 +1,8 @@
 """``maporl ask-worker``: the process behind "ask your own question" in the terminal app.
 
 In: one or two sides; questions as JSON lines on stdin.  Out: events as JSON lines on stdout; what
-libraries print goes to stderr.  Neighbours: ``ask`` does the work and describes the lines.
+libraries print goes to stderr.  Neighbour: ``runs.answer_worker`` does the work and describes the
+lines.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``maporl bench``: measure this machine, and write what was found beside what it should be.
 
 In: the name of a bench.  Out: a table, and ``benchmarks/results/NAME.json`` with the machine's
-facts.  Neighbours: ``store.bench`` builds and measures stores; ``python -m maporl_tui.bench``
+facts.  Neighbours: ``experiments.bench`` builds and measures stores; ``python -m maporl_tui.bench``
 measures the app in processes of its own, because the core never imports it.
 """
 

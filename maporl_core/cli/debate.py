@@ -2,7 +2,7 @@
 
 In: a question (or the number of a held-out one) and whose agents.  Out: every message as it is
 written, with answer, score and reward; with ``--both`` before and after training side by side.
-Neighbours: ``debate.debate`` holds the discussion, ``discussions`` draws it.
+Neighbours: ``runs.own_question`` holds the discussion, ``discussions`` draws it.
 """
 
 from __future__ import annotations
@@ -55,28 +55,30 @@ EXAMPLES = examples(
 )
 
 
+WhoseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--run",
+        metavar="RUN[/CHECKPOINT]",
+        help="Whose agents; default: the newest run with trained ones.",
+        autocompletion=complete_run,
+    ),
+]
+GoldOption = Annotated[
+    str | None,
+    typer.Option("--gold", help="Answer to your question; else only a learned verifier scores."),
+]
+
+
 def debate_command(
     question: Annotated[
         str | None,
         typer.Argument(help="Your own question; without one, a held-out one.", show_default=False),
     ] = None,
-    run: Annotated[
-        str | None,
-        typer.Option(
-            "--run",
-            metavar="RUN[/CHECKPOINT]",
-            help="Whose agents; default: the newest run with trained ones.",
-            autocompletion=complete_run,
-        ),
-    ] = None,
+    run: WhoseOption = None,
     base: Annotated[bool, typer.Option("--base", help="Its untrained agents.")] = False,
     both: Annotated[bool, typer.Option("--both", help="Untrained and trained ones.")] = False,
-    gold: Annotated[
-        str | None,
-        typer.Option(
-            "--gold", help="Answer to your question; else only a learned verifier scores."
-        ),
-    ] = None,
+    gold: GoldOption = None,
     number: Annotated[
         int, typer.Option("--number", min=1, help="Which held-out question, if you gave none.")
     ] = 1,
@@ -109,11 +111,9 @@ def debate_command(
         from maporl_core.runs.run_state import load_newest_verifier, load_policy_state
 
         assembly = assemble(config, bar, kept_verifier(found, config))
-        step = 0
         if "trained" in states and found is not None:
             load_policy_state(found, assembly.policies, checkpoint)
-        if found is not None:
-            step = load_newest_verifier(found, assembly.policies)
+        step = load_newest_verifier(found, assembly.policies) if found is not None else 0
         bar.pause()
         problem = _problem(assembly, question, gold, number)
         debates = _hold(

@@ -1,12 +1,13 @@
 """``maporl eval``: measure the agents of a run, on its own task or another.
 
 In: a run, which of its states, and how to ask.  Out: accuracy per turn with intervals, stored in
-the run so that others can compare.  Neighbours: ``evaluate.evaluate_run`` does the work.
+the run so that others can compare.  Neighbours: ``runs.evaluate`` does the work.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -41,16 +42,19 @@ EXAMPLES = examples(
 )
 
 
+WhoseArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN[/CHECKPOINT]",
+        help="A run, or one of its checkpoints such as pocket/step-000050.",
+        autocompletion=complete_run,
+        show_default=False,
+    ),
+]
+
+
 def eval_command(
-    run: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN[/CHECKPOINT]",
-            help="A run, or one of its checkpoints such as pocket/step-000050.",
-            autocompletion=complete_run,
-            show_default=False,
-        ),
-    ],
+    run: WhoseArgument,
     base: Annotated[bool, typer.Option("--base", help="The untrained agents.")] = False,
     task: Annotated[
         str | None, typer.Option("--task", help="Another task, with its own defaults.")
@@ -84,12 +88,9 @@ def eval_command(
     A verifier that the run fits anew scores with its newest fit, untrained and trained agents
     alike; with --set verifier.refit_every=0 it is the one that the run began with.
     """
-    found, checkpoint = split_checkpoint(root, run)
+    found, state = _asked(root, run, base)
     if greedy and temperature:
         raise ConfigError("--greedy and --temperature contradict each other; give one of them")
-    if base and checkpoint is not None:
-        raise ConfigError(f"--base and checkpoint {checkpoint} contradict each other; give one")
-    state = "base" if base else policy_state(checkpoint)
     config = _config(found, task, overrides or ())
     with StageBar(err_console()) as bar:
         bar.stage("loading libraries")
@@ -109,8 +110,20 @@ def eval_command(
     # Whether the untrained agents were asked under another setting too is not on record.
     same_setting = all(key.strip().startswith("task.") for key in overrides or ())
     gain = _gain(found, summary) if same_setting else None
+    _show(found, summary, gain, json)
+
+
+def _asked(root: Path, run: str, base: bool) -> tuple[RunDir, str]:
+    """The run, and the state of its policies that is asked."""
+    found, checkpoint = split_checkpoint(root, run)
+    if base and checkpoint is not None:
+        raise ConfigError(f"--base and checkpoint {checkpoint} contradict each other; give one")
+    return found, "base" if base else policy_state(checkpoint)
+
+
+def _show(run: RunDir, summary: EvalSummary, gain: PairedGain | None, json: bool) -> None:
     if json:
-        print_json({"run": found.name, "summary": summary, "gain": gain})
+        print_json({"run": run.name, "summary": summary, "gain": gain})
         return
     console = out_console()
     console.print(summary_table(summary))

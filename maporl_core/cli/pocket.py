@@ -1,7 +1,7 @@
 """``maporl pocket build``: make a built-in model from nothing.
 
 In: a variant, a seed, a folder.  Out: a model folder in Hugging Face format and what it can do.
-Neighbour: ``pocket.build`` is the recipe.
+Neighbour: ``runs.pocket.build`` is the recipe.
 """
 
 from __future__ import annotations

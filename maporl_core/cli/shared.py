@@ -5,6 +5,10 @@ In: words of the command line.  Out: typed values and paths.  Neighbours: the co
 
 from __future__ import annotations
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -143,3 +147,16 @@ def policy_state(checkpoint: str | None) -> str:
 def stored_config(run: RunDir) -> RunConfig:
     """The config a run was made with."""
     return load_stored(run.config)
+
+
+@contextmanager
+def termination_interrupts() -> Iterator[None]:
+    """SIGTERM does what Ctrl-C does: whatever is half written is removed on the way out."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

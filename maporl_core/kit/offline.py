@@ -2,7 +2,8 @@
 
 In: nothing.  Out: a context inside which transformers, datasets and the hub's client, here and in
 processes started from here, use what is on this machine and ask nobody.  Neighbours: ``train``,
-``evaluate``, ``debate`` and those that make a verifier enter it once data and models are loaded.
+``evaluate``, ``own_question`` and those that make a verifier enter it once data and models are
+loaded.
 """
 
 from __future__ import annotations

@@ -15,6 +15,11 @@ from typing import Any
 
 import torch
 import transformers
+from huggingface_hub.utils.tqdm import (
+    are_progress_bars_disabled,
+    disable_progress_bars,
+    enable_progress_bars,
+)
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from maporl_core.config.schema import BaseModelConfig
@@ -227,12 +232,14 @@ def _context(model: Any, tokenizer: Any) -> int:
 
 @contextmanager
 def _quiet(source: Source) -> Iterator[None]:
-    """Silence transformers while it loads; the hub's own download bars stay."""
+    """Silence transformers while it loads; the hub's bars of downloaded bytes stay."""
     log = transformers.utils.logging
     verbosity = log.get_verbosity()
-    bars = log.is_progress_bar_enabled()
+    bars, of_hub = log.is_progress_bar_enabled(), not are_progress_bars_disabled()
     log.set_verbosity_error()
-    log.disable_progress_bar()
+    log.disable_progress_bar()  # turns off those of the hub too
+    if of_hub:
+        enable_progress_bars()
     try:
         # The GGUF converter draws a bar that no setting turns off; nothing is downloaded there.
         with redirect_stderr(io.StringIO()) if source.gguf else nullcontext():
@@ -241,3 +248,5 @@ def _quiet(source: Source) -> Iterator[None]:
         log.set_verbosity(verbosity)
         if bars:
             log.enable_progress_bar()
+            if not of_hub:
+                disable_progress_bars()

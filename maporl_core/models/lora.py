@@ -2,7 +2,7 @@
 
 In: a Hugging Face causal LM and the ranks of P policies.  Out: the same model with every target
 linear layer wrapped, and per-policy views of the weights for optimisers and files.
-Neighbour: ``policy`` owns the model; ``update`` and ``engine.hf`` route rows.
+Neighbour: ``policy`` owns the model; ``base_update`` and the engines route rows.
 
 All adapters of a layer lie side by side in one pair of matrices, A of shape [R, in] and B of
 shape [R, out] with R = Σ ranks.  A row x of policy p gets

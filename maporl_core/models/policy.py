@@ -1,8 +1,8 @@
 """Policies: one frozen base per model, one adapter per policy, and a value head where asked for.
 
-In: the config's bases and policies, and loaded models (``models``).  Out: differentiable hidden
+In: the config's bases and policies, and loaded models (``loading``).  Out: differentiable hidden
 states, logits and values for rows of any mix of policies, and each policy's own parameters.
-Neighbours: ``lora`` stacks the adapters, ``engine`` samples with the same weights, ``update``
+Neighbours: ``lora`` stacks the adapters, ``engine`` samples with the same weights, ``updater``
 trains them, ``adapter_files`` reads and writes PEFT's format.
 
 The reference policy is the base with adapters off (row index −1).

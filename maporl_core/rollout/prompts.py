@@ -1,7 +1,7 @@
 """What an agent reads: the first question, and per later turn its own and the others' messages.
 
 In: a task's question text, the messages that a topology shows with their scores.  Out: user texts,
-which ``chat`` turns into token ids.  A style is a pair of pure functions; ``STYLES`` names them.
+which ``chat_codec`` turns into ids.  A style is a pair of pure functions; ``STYLES`` names them.
 Nobody sees a message of the same turn.
 """
 

@@ -1,7 +1,8 @@
 """Fitting a conversation into a context window, and saying what was left out.
 
 In: a thread (one agent's conversation as ids) and what its agent is to read next.  Out: the thread
-with its next prompt.  Neighbours: ``chat`` makes ids, ``discussion`` keeps one thread per agent.
+with its next prompt.  Neighbours: ``chat_codec`` makes ids, ``discussion`` keeps one thread per
+agent.
 
 What goes first, in this order, until the prompt fits: the turns between the opening question and
 the agent's own last message; then the beginnings of the others' messages (answers stand at the

@@ -1,10 +1,10 @@
 """A process that keeps agents loaded and answers questions over its pipes, one JSON line at a time.
 
-In: two (or one) sides, each a run and a policy state; then lines such as
-``{"ask": 1, "question": "…", "gold": "7"}``, ``{"cancel": 1}``; the end of the input ends it.
-Out: lines with an ``event``: stage, ready, question, text, turn, done, finished, cancelled,
-problem.  Neighbours: ``debate`` holds the discussions; the terminal app starts it, because the app
-itself never loads a model.
+In: two (or one) sides, each a run and a policy state; then lines such as ``{"ask": 1, "question":
+"…", "gold": "7"}``, ``{"cancel": 1}``; the end of the input ends it. Out: lines with an ``event``:
+stage, ready, question, text, turn, done, finished, cancelled, problem.  Neighbours:
+``own_question`` holds the discussions; the terminal app starts it, because the app itself never
+loads a model.
 
 Sides of one run share everything but the adapters, which are loaded before a side speaks.  The
 sides speak one after the other.  ``text`` comes at most five times a second per message.

@@ -10,7 +10,7 @@ learn, and the built-in agents were never taught.
 
 In: split, position and seed.  Out: Problems, and verdicts on messages of the form
 "9: 12 + 9 = 21 - 4 = 17", which say how the smudge was read and then work it out.
-Neighbours: ``registry`` names this task; ``pocket/lessons`` makes the supervised data of the
+Neighbours: ``registry`` names this task; ``runs.pocket.lessons`` makes the supervised data of the
 built-in models from the third split, "lessons".
 """
 

@@ -13,6 +13,11 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from huggingface_hub.utils.tqdm import (
+    are_progress_bars_disabled,
+    disable_progress_bars,
+    enable_progress_bars,
+)
 from small import EOS, small_llama, word_tokenizer
 
 from maporl_core.config.schema import BaseModelConfig
@@ -111,6 +116,31 @@ def test_loading_leaves_the_random_state_alone(folder: Path) -> None:
     torch.manual_seed(3)
     read(folder)
     assert torch.equal(torch.rand(3), expected)
+
+
+def test_bars_of_downloads_stay_while_those_of_the_libraries_are_off(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def watched(*arguments: object, **options: object) -> object:
+        of_library = transformers.utils.logging.is_progress_bar_enabled()
+        seen.append((of_library, are_progress_bars_disabled()))
+        return transformers.AutoConfig.from_pretrained(*arguments, **options)
+
+    class Watched:
+        from_pretrained = staticmethod(watched)
+
+    monkeypatch.setattr(loading, "AutoConfig", Watched)
+    read(folder)
+    assert seen == [(False, False)]
+    disable_progress_bars()
+    try:
+        read(folder)
+        assert are_progress_bars_disabled()
+    finally:
+        enable_progress_bars()
+    assert seen[1:] == [(False, True)]
 
 
 def test_loading_is_silent(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:

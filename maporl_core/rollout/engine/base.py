@@ -1,7 +1,7 @@
 """What an engine is: token ids in, token ids and their log-probabilities out.
 
-No tasks, prompts or rewards in here.  ``discussion`` makes the requests; ``hf`` and ``vllm``
-answer them.  One engine serves one base model and all adapters on it.
+No tasks, prompts or rewards in here.  ``discussion`` makes the requests; ``in_process`` and
+``reference`` answer them.  One engine serves one base model and all adapters on it.
 """
 
 from __future__ import annotations

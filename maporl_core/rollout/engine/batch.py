@@ -1,8 +1,8 @@
 """A batch of rows that are decoded together, and how they are fed to the model.
 
 In: rows (prompt, adapter, length limit, what is left of an earlier turn).  Out: the hidden state
-[B, H] from which each row's next token is drawn.
-Neighbours: ``hf`` draws the tokens and says which rows leave; ``cache`` holds keys and values.
+[B, H] from which each row's next token is drawn. Neighbours: ``in_process`` draws the tokens and
+says which rows leave; ``cache`` holds keys and values.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Keys and values of a running batch, in one preallocated buffer, as transformers' layers call it.
 
 In: key and value states from the attention layers.  Out: the same with everything before them.
-Neighbours: ``batch`` moves the columns on; ``hf`` keeps what conversations will need again.
+Neighbours: ``batch`` moves the columns on; ``in_process`` keeps what conversations need again.
 
 All rows end at one common column, so that a decoding step writes one column and reads one block:
 

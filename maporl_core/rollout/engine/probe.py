@@ -2,7 +2,7 @@
 
 In: a base.  Out: the shape of its keys and values if they can live in this project's own cache,
 and whether transformers' own cache for it stands padded rows.
-Neighbour: ``hf`` asks once when it is made.
+Neighbour: ``in_process`` asks once when it is made.
 """
 
 from __future__ import annotations

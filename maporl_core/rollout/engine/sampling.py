@@ -2,7 +2,7 @@
 
 In: logits [B, V] and uniforms [B].  Out: tokens [B] and the log-probabilities of the distribution
 they were drawn from.  A row's token depends on its own logits and its own seed only.
-Neighbour: ``hf`` calls it at every step.
+Neighbour: ``in_process`` calls it at every step.
 """
 
 from __future__ import annotations

@@ -111,14 +111,10 @@ def forecast(
         shape = shapes[seat.name]
         for place, size in enumerate(_verifier_bytes(config, seat, shape, device)):
             parts[place] += size
-        if seat.name not in bases and config.verifier.refit_every:
-            tokens = max(config.update.micro_tokens, seat.max_length)
-            number = number_bytes(seat.base, device)
-            recompute = seat.base.gradient_checkpointing
-            fitting = update_bytes(shape, tokens, seat.policy.rank, number, recompute)
-            parts[3] = max(parts[3], fitting)
         if config.verifier.refit_every:
             saved += adapter_weights(seat.policy, shape)
+            if seat.name not in bases:
+                parts[3] = max(parts[3], _refit_bytes(config, seat, shape, device))
     overhead = CONTEXT_CUDA if device == "cuda" else PROCESS_CPU
     return Forecast(
         weights=parts[0],
@@ -129,6 +125,14 @@ def forecast(
         checkpoint=4 * saved,
         conversation=longest,
     )
+
+
+def _refit_bytes(config: RunConfig, seat: Seat, shape: ModelShape, device: str) -> int:
+    """Peak of fitting a verifier on a base of its own."""
+    tokens = max(config.update.micro_tokens, seat.max_length)
+    number = number_bytes(seat.base, device)
+    recompute = seat.base.gradient_checkpointing
+    return update_bytes(shape, tokens, seat.policy.rank, number, recompute)
 
 
 def _presumed_seat(config: RunConfig, first: str) -> Seat:

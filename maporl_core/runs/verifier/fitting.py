@@ -1,9 +1,9 @@
 """Fitting a verifier and reading it back: data folder → base, training, calibration → a folder.
 
-In: a folder of ``maporl verifier data`` and settings.  Out: a folder with a PEFT adapter, the score
-head, a card and a picture; and from such a folder a ``LearnedVerifier`` again.  Neighbours:
-``models`` loads the base, ``verifier.fit`` trains, ``verifier.report`` measures, ``adapter_files``
-writes PEFT's format, ``cli.verifier`` calls this.
+In: a folder of ``maporl verifier data`` and settings.  Out: a folder with a PEFT adapter, the
+score head, a card and a picture; and from such a folder a ``LearnedVerifier`` again.  Neighbours:
+``models.loading`` reads the base, ``verifier.fit`` trains, ``verifier.report`` measures,
+``adapter_files`` writes PEFT's format, ``cli.verifier`` calls this.
 
 Held-out questions are of two kinds: "valid" ends training and sets the temperature, "test" is what
 is reported.
@@ -94,12 +94,7 @@ def fit_verifier(
     settings = replace(settings, max_length=min(settings.max_length, base.context))
     seed_random_states(settings.seed)
     train, cut = _rows(base, sides["train"], settings.max_length)
-    if cut:
-        progress.log(
-            "warning",
-            f"{cut} of {len(train.ids)} answers to train on are longer than {settings.max_length} "
-            "tokens with their question, and lose their beginning (--max-length)",
-        )
+    _say_cut(cut, len(train.ids), settings.max_length, progress)
     valid, _ = _rows(base, sides["valid"], settings.max_length)
     with offline():  # all is loaded
         history = fit(base, POLICY, train, valid, settings, progress)
@@ -135,6 +130,15 @@ def fit_verifier(
         files.write_text(building / files.CARD_PAGE, verifier_page(card))
         draw_reliability(results["test"], building / "reliability.png")
     return card
+
+
+def _say_cut(cut: int, count: int, max_length: int, progress: Progress) -> None:
+    if cut:
+        progress.log(
+            "warning",
+            f"{cut} of {count} answers to train on are longer than {max_length} tokens with their "
+            "question, and lose their beginning (--max-length)",
+        )
 
 
 def load_verifier(

@@ -1,7 +1,7 @@
 """Scoring a file of answers: rows with a question and an answer in, the same with a score out.
 
-In: JSON lines or Parquet, a verifier folder.  Out: plain rows.  Neighbours: ``tasks.rows`` reads
-with file and line in every complaint, ``fitting`` loads the verifier, ``cli`` prints.
+In: JSON lines or Parquet, a verifier folder.  Out: plain rows.  Neighbours: ``tasks.data.rows``
+reads with file and line in every complaint, ``fitting`` loads the verifier, ``cli`` prints.
 """
 
 from __future__ import annotations
