@@ -20,7 +20,7 @@ from maporl_core.config.schema import TaskConfig
 from maporl_core.errors import ConfigError, DataError
 from maporl_core.kit.nearest import nearest_few
 from maporl_core.kit.plain_text import one_line
-from maporl_core.tasks.answers import spans
+from maporl_core.tasks.answers import sentences, spans
 from maporl_core.tasks.data.order import rows_at
 from maporl_core.tasks.data.stored import unknown_split
 from maporl_core.tasks.sandbox.bounded import BoundedPool, Patience
@@ -126,7 +126,7 @@ class GymTask:
             content = box.content
         elif content is None:
             content = next(spans.explicit(seen), None)
-            content = spans.first_sentence(content) if content is not None else None
+            content = sentences.first_sentence(content) if content is not None else None
         return content if content and len(content) <= _MAX_ANSWER else None
 
     def is_correct(self, answer: str | None, problem: Problem) -> bool | None:

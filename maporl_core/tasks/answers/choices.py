@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from string import ascii_uppercase
 
-from maporl_core.tasks.answers import chosen, spans
+from maporl_core.tasks.answers import chosen, sentences, spans
 from maporl_core.tasks.answers.texts import MAX_ANSWER, exact_text, same_text, unescaped
 
 MAX_OPTIONS = len(ascii_uppercase)
@@ -78,7 +78,7 @@ def _unmarked(text: str, options: Sequence[str]) -> str | None:
 def _read(content: str, options: Sequence[str]) -> str | None:
     """The choice in an explicit answer, e.g. "(B) Paris" or "Paris"."""
     content = unescaped(content[:MAX_ANSWER]).strip(" \t\r\n$*_`\"'")
-    for candidate in (content, spans.first_sentence(content)):
+    for candidate in (content, sentences.first_sentence(content)):
         if (by_text := option_letter(candidate, options)) is not None:
             return by_text
     found = _LETTER.fullmatch(content)
@@ -91,7 +91,7 @@ def _read(content: str, options: Sequence[str]) -> str | None:
             return found["letter"].upper()
     if options or several:
         return None
-    return exact_text(spans.first_sentence(content)) or None
+    return exact_text(sentences.first_sentence(content)) or None
 
 
 def option_letter(text: str, options: Sequence[str]) -> str | None:

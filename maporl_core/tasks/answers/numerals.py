@@ -18,7 +18,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import islice, pairwise
 
-from maporl_core.tasks.answers import number_words, spans
+from maporl_core.tasks.answers import number_words, sentences, spans
 from maporl_core.tasks.answers.arithmetic import NotArithmetic, TooLarge, evaluate
 from maporl_core.tasks.answers.literals import LITERAL, literal_at, literals, ungrouped
 from maporl_core.tasks.answers.plain import plain_latex
@@ -113,8 +113,12 @@ def _last_number(cleaned: str) -> Fraction | None:
 def stated_number(line: str) -> Fraction | None:
     """The number of "the answer is <line>": its first one, or what a chain from there equals.
 
-    "18 because 2 * 9 = 18" is 18; "16 - 7 = 9 eggs" is 9.
+    "18 because 2 * 9 = 18" is 18; "16 - 7 = 9 eggs" is 9; "the sum of 3 parts is 12" is 12.
     """
+    end = sentences.sentence_end(line)
+    start = sentences.claim_start(line[:end])
+    if start and any(map(str.isdecimal, line[start:end])):
+        line = line[start:]
     line = number_words.in_digits(line)
     cleaned = _clean(line)
     found = list(literals(cleaned))
@@ -122,7 +126,7 @@ def stated_number(line: str) -> Fraction | None:
         return None
     opening = cleaned[: found[0].start].strip()
     if opening.endswith(("(", "[")) or opening.startswith("\\"):
-        return number(spans.first_sentence(line))
+        return number(sentences.first_sentence(line))
     value, sums = found[0].value, False
     first = found[0]
     for left, right in pairwise(found):

@@ -44,6 +44,7 @@ _BLANK = re.compile(
 _BOX_OPENS = re.compile(
     r"(?:\\+(?:boxed|fbox|framebox|bbox)|\x08oxed|(?<![A-Za-z\\])boxed)\s{0,4}\{?$"
 )
+_NAMED = re.compile(r"(?<![A-Za-z])[A-Za-z]{1,2}(?:_\{?\w{1,3}\}?)?\s*=\s*$")  # y_1 = \boxed{…}
 _GAP = 80  # characters between two boxes that may stand side by side
 _SPACING = re.compile(
     r"\\(?:quad|qquad|text|textrm|mbox|mathrm)(?![A-Za-z])|\\[,;:! ()\[\]]|[\s{}$~*.;\\]"
@@ -56,37 +57,8 @@ _STATED = re.compile(
     r"(?P<rest>(?!\s*(?:not\b|n['’]t\b|wrong\b|incorrect\b|right\b|correct\b)))",
     re.IGNORECASE,
 )
-_STOP = re.compile(r"[.!?](?=[\s\"'”’)*_]|$)|[;\n]")
-_TITLES = frozenset(
-    [
-        "mr",
-        "mrs",
-        "ms",
-        "mx",
-        "dr",
-        "prof",
-        "st",
-        "rev",
-        "capt",
-        "sgt",
-        "messrs",
-        "mme",
-        "vs",
-        "approx",
-    ]
-)
-# A stop that may only shorten: initials, "U.S.", "e.g.", "Inc."; it ends where a sentence begins.
-_MAY_SHORTEN = re.compile(
-    r"(?:[A-Za-z]\.)+[A-Za-z]|[A-Z]|(?:etc|al|Inc|Ltd|Co|Corp|Jr|Sr|Mt|Ft|Gen|Gov|Sen|Lt|Col)"
-)
-_BEGINS = re.compile(
-    r"\s*(?:$|\n)|\s+(?:(?:The|This|That|These|It|He|She|They|We|I|You|So|Since|Because|As|In|An?|My"
-    r"|But|And|Not|Note|There|Therefore|Thus|Hence|If|For|To|Here|Also|Please|Let|When|What|Why|Or)"
-    r"\b|[^\sA-Za-z])"
-)
-_LAST_WORD = re.compile(r"[^\s(\[{\"'“‘*_$]*$")
 _DIGITS = re.compile(r"[\d.,/]{0,9000}")
-_MARKUP = " \t*_`>\"'“”‘’"
+MARKUP = " \t*_`>\"'“”‘’"
 
 
 def visible(text: str) -> str | None:
@@ -151,7 +123,7 @@ def boxes(text: str, joined_by: tuple[str, ...], written_as: str) -> Box:
 def _are_beside(gap: str, joined_by: tuple[str, ...]) -> bool:
     """Whether what stands between the contents of two boxes only joins them."""
     opening = _BOX_OPENS.search(gap)
-    between = gap[: opening.start()] if opening else gap
+    between = _NAMED.sub("", gap[: opening.start()] if opening else gap)
     if len(between) > _GAP or "\n\n" in between.replace(" ", ""):
         return False
     words = _SPACING.sub(" ", between.replace("}", "", 1)).split()
@@ -203,8 +175,8 @@ def marked(text: str) -> Iterator[str]:
     if "####" not in text:
         return
     for mark in reversed(deque(_HASHES.finditer(text), maxlen=_LAST_FEW)):
-        if mark[1].strip(_MARKUP):
-            yield mark[1].strip(_MARKUP)
+        if mark[1].strip(MARKUP):
+            yield mark[1].strip(MARKUP)
 
 
 def statements(text: str) -> Iterator[str]:
@@ -220,7 +192,7 @@ def statements(text: str) -> Iterator[str]:
             end = _DIGITS.match(text, end).end()  # type: ignore[union-attr]
         rest = text[mark.end() : end]
         for line in rest.split("\n"):
-            if stripped := line.strip(_MARKUP + "\r"):
+            if stripped := line.strip(MARKUP + "\r"):
                 yield stripped
                 break
 
@@ -232,23 +204,3 @@ def explicit(text: str) -> Iterator[str]:
         yield content
     yield from marked(text)
     yield from statements(text)
-
-
-def first_sentence(text: str) -> str:
-    """``text`` up to the end of its first sentence, without the full stop.
-
-    A stop between digits, as in 3.14, ends no sentence, nor does that of "Mr." or an initial.
-    """
-    for stop in _STOP.finditer(text):
-        if stop[0] != "." or _ends_sentence(text, stop.start()):
-            return text[: stop.start()].strip(_MARKUP)
-    return text.strip(_MARKUP)
-
-
-def _ends_sentence(text: str, stop: int) -> bool:
-    """Whether the full stop there ends a sentence, and not only a shortened word."""
-    found = _LAST_WORD.search(text, max(0, stop - 24), stop)
-    word = found[0] if found else ""
-    if word.lower() in _TITLES or (word in ("No", "no") and text[stop + 2 : stop + 3].isdigit()):
-        return not text[stop + 1 :].strip()
-    return _MAY_SHORTEN.fullmatch(word) is None or _BEGINS.match(text, stop + 1) is not None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from maporl_core.tasks.answers import spans
+from maporl_core.tasks.answers import sentences, spans
 
 MAX_ANSWER = 2_000
 """Characters of an exact answer."""
@@ -95,7 +95,7 @@ def extract_text(text: str) -> str | None:
         if content is not None:
             return exact_text(content[:MAX_ANSWER]) or None
     for line in spans.statements(seen):
-        return exact_text(spans.first_sentence(line)) or None
+        return exact_text(sentences.first_sentence(line)) or None
     lines = seen.split("\n")
     last = next((line for line in reversed(lines) if line.strip()), "")
     return exact_text(last[:MAX_ANSWER]) or None

@@ -1,6 +1,7 @@
 """Symbolic equality by math-verify, without its known traps; runs inside a bounded worker.
 
-In: {"gold": latex, "answer": latex}.  Out: whether both are the same mathematical object.
+In: {"pairs": [[answer, gold], …]}, or {"gold": …, "answer": …}, in LaTeX.  Out: for each pair,
+or for the one, whether both are the same mathematical object.
 Neighbours: ``child`` limits and kills it, ``maths`` asks it.  Plain numbers never come
 here.
 """
@@ -35,12 +36,19 @@ class Maths:
         self.parse_text = math_verify.parse
         self.config = [math_verify.LatexExtractionConfig(boxed_match_priority=0)]
         for gold, answer in self.WARM_UP:
-            self({"gold": gold, "answer": answer})  # fills caches that forked workers inherit
+            self.same(answer, gold)  # fills caches that forked workers inherit
 
-    def __call__(self, request: Mapping[str, Any]) -> bool:
-        gold, answer = self.parse(request["gold"]), self.parse(request["answer"])
+    def __call__(self, request: Mapping[str, Any]) -> bool | list[bool]:
+        if "pairs" not in request:
+            return self.same(request["answer"], request["gold"])
+        return [self.same(answer, gold) for answer, gold in request["pairs"]]
+
+    def same(self, answer_latex: str, gold_latex: str) -> bool:
+        gold, answer = self.parse(gold_latex), self.parse(answer_latex)
         if gold is None or answer is None or self.differ(gold, answer):
             return False
+        if isinstance(gold, self.sympy.Basic) and gold.has(self.sympy.Sum) and gold == answer:
+            return True  # the library takes a second over two equal sums
         return bool(self.verify(gold, answer, timeout_seconds=None))
 
     def parse(self, latex: str) -> Any:
@@ -54,6 +62,8 @@ class Maths:
 
     def exact(self, expression: Any) -> Any:
         """Decimals as exact ratios, which the library would round to six places; i as the unit."""
+        if isinstance(expression, self.sympy.MatrixBase):
+            return expression.applyfunc(self.exact)
         if not isinstance(expression, self.sympy.Basic):
             return expression
         sympy = self.sympy
