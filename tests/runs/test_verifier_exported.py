@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 from judged_samples import judged
+from learned_runs import refitting, stored
 from run_samples import new_run, one_thread  # noqa: F401
-from test_verifier_in_run import refitting, stored
 
 from maporl_core.cli.exports import export
 from maporl_core.cli.main import main

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from judged_samples import judged
+from learned_runs import learned, messages, refitting, stored
 from run_samples import Probe, new_run, one_thread, small, state_bytes  # noqa: F401
 from safetensors.torch import load_file
 
@@ -38,24 +39,6 @@ from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader
 from maporl_core.store.writer import StoreWriter
 from maporl_core.train import train
-
-
-def learned(kind: str = "learned", **changes: Any) -> RunConfig:
-    verifier = {"kind": kind, "path": "pocket", **changes.pop("verifier", {})}
-    reward = {"critical": 0.5, "persuaded": 0.5, "constructive": 0.5, "persuasive": 0.5}
-    task = changes.pop("task", {"options": {"lean": 0.9}})
-    return small(verifier=verifier, reward=reward, task=task, **changes)
-
-
-def stored(run: RunDir) -> list[Any]:
-    with StoreReader(run) as reader:
-        return [s for s in reader.discussions() if s.row.split == "train"]
-
-
-def messages(run: RunDir) -> list[tuple[Any, Any]]:
-    return [
-        (s.discussion.problem, m) for s in stored(run) for row in s.discussion.messages for m in row
-    ]
 
 
 @pytest.fixture(scope="module")
@@ -321,17 +304,6 @@ def test_a_resumed_run_warns_where_an_unbroken_one_would(tmp_path: Path) -> None
 
 
 # --- Refits ---------------------------------------------------------------------------------------
-
-
-def refitting(steps: int) -> RunConfig:
-    """Readings do not lean as they did where the verifier learned: it is far too sure."""
-    return learned(
-        verifier={"refit_every": 2, "fit": {"lr": 3e-3, "batch": 8, "epochs": 1}},
-        task={"options": {}},
-        train={"steps": steps, "problems_per_step": 24},
-        eval={"questions": 0},
-        checkpoint={"every": 3},
-    )
 
 
 def test_a_refit_changes_the_verifier_helps_it_and_survives_a_resume(
