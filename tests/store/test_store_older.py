@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -101,23 +102,22 @@ def test_an_older_store_shows_its_pay_part_by_part(old: RunDir) -> None:
     assert [reward.pay.total, reward.advantage] == [wanted["total"], wanted["advantage"]]
 
 
-def test_an_older_store_in_a_folder_that_cannot_be_written_is_read(
-    old: RunDir, tmp_path: Path
-) -> None:
+def test_an_older_store_in_a_folder_that_cannot_be_written_is_read(old: RunDir) -> None:
+    """In a folder that an ordinary user can reach; pytest's own are closed to others."""
     wanted = everything(old)
-    for end in ("-wal", "-shm"):
-        old.database.with_name(old.database.name + end).unlink(missing_ok=True)
-    for folder in (tmp_path, *tmp_path.parents[:3]):
-        folder.chmod(0o755)
-    with ordinary_user(old.path):
-        old.database.chmod(0o444)
-        old.path.chmod(0o555)
-        try:
-            assert everything(old) == wanted
+    with tempfile.TemporaryDirectory() as name:
+        public = Path(name)
+        public.chmod(0o755)
+        frozen = RunDir(public / "old")
+        shutil.copytree(KEPT, frozen.path)
+        with ordinary_user(public):
+            for path in (frozen.database, frozen.path):
+                path.chmod(0o555 if path.is_dir() else 0o444)
+            assert everything(frozen) == wanted
             with pytest.raises(StoreError, match="permission denied"):
-                StoreWriter(old)
-        finally:
-            old.path.chmod(0o755)
+                StoreWriter(frozen)
+            frozen.path.chmod(0o755)
+        assert digest(frozen) == digest(RunDir(KEPT))
 
 
 def test_a_reader_goes_on_when_a_writer_brings_its_store_up_to_date(old: RunDir) -> None:

@@ -19,10 +19,10 @@ from rich.table import Table
 from rich.text import Text
 
 from maporl_core.cli.views.terminal import plain
-from maporl_core.types import REWARD_PARTS, Discussion, Message, Pay
+from maporl_core.types import Discussion, Message, Pay
 
 Rewards = Sequence[Sequence[Pay | None]]
-"""[T][A]; None where nothing was paid."""
+"""Per turn, as the discussion's messages stand; None where nothing was paid."""
 
 
 def verdict(message: Message) -> Text:
@@ -42,7 +42,7 @@ def verdict(message: Message) -> Text:
 
 def reward_words(parts: Pay) -> str:
     """ "reward 0.62 = own 0.45 + influence 0.17"; parts of 0 are left out."""
-    shown = [(name, getattr(parts, name)) for name in REWARD_PARTS if getattr(parts, name) != 0]
+    shown = [(name, value) for name, value in parts.parts.items() if value != 0]
     if len(shown) < 2:
         name = f" ({shown[0][0]})" if shown else ""
         return f"reward {parts.total:.2f}{name}"
@@ -55,11 +55,23 @@ def reward_words(parts: Pay) -> str:
 
 def message_block(name: str, message: Message, reward: Pay | None) -> Text:
     """Head line, what was written, and what it was paid, as one text."""
-    block = plain(name, "bold cyan").append("  ").append_text(verdict(message)).append("\n")
+    block = plain(name, "bold cyan").append("  ")
+    if marks := _marks(message):
+        block.append_text(plain(marks, "magenta")).append("  ")
+    block.append_text(verdict(message)).append("\n")
     block.append_text(plain(message.text.strip() or "(nothing)"))
     if reward is not None:
         block.append("\n").append(reward_words(reward), "dim")
     return block
+
+
+def _marks(message: Message) -> str:
+    """What is special about its place: a phase that is not "answer", a candidate not taken."""
+    marks = [message.phase] if message.phase != "answer" else []
+    if message.branch or not message.chosen:
+        taken = "" if message.chosen else ", not taken"
+        marks.append(f"candidate {message.branch + 1}{taken}")
+    return "  ".join(marks)
 
 
 def print_question(console: Console, question: str, gold: str | None) -> None:
@@ -77,8 +89,9 @@ def print_turn(
 ) -> None:
     """One turn under a rule; ``turn`` counts from 0."""
     console.rule(plain(f"turn {turn + 1}"), style="dim", align="left")
-    for a, message in enumerate(row):
-        block = message_block(agents[a], message, rewards[a] if rewards else None)
+    for place, message in enumerate(row):
+        reward = rewards[place] if rewards else None
+        block = message_block(agents[message.agent], message, reward)
         console.print(Padding(block, (0, 0, 1, 0)))
 
 
@@ -92,10 +105,10 @@ def print_discussion(console: Console, discussion: Discussion, rewards: Rewards 
 def print_rewards(console: Console, discussion: Discussion, rewards: Rewards) -> None:
     """What every message was paid and why, one line each."""
     console.rule(plain("rewards"), style="dim", align="left")
-    for t, row in enumerate(rewards):
-        for a, parts in enumerate(row):
+    for said, row in zip(discussion.messages, rewards, strict=True):
+        for message, parts in zip(said, row, strict=True):
             if parts is not None:
-                name = f"turn {t + 1}  {discussion.agents[a]}  "
+                name = f"turn {message.turn + 1}  {discussion.agents[message.agent]}  "
                 console.print(plain(name, "cyan").append(reward_words(parts), "default"))
     _print_early_stop(console, discussion)
 
@@ -128,7 +141,8 @@ def print_side_by_side(
 def right_by_turn(discussion: Discussion) -> str:
     """ "right by turn: 1/3, 2/3, 3/3"; empty where correctness is unknown."""
     counts = []
-    for row in discussion.messages:
+    for turn in range(discussion.turns):
+        row = discussion.said(turn)
         if any(message.correct is None for message in row):
             return ""
         counts.append(f"{sum(bool(message.correct) for message in row)}/{len(row)}")
@@ -140,8 +154,11 @@ def _cell(
 ) -> Text:
     if turn >= discussion.turns:
         return plain("(had stopped: all agreed)", "dim")
-    block = message_block(name, discussion.messages[turn][agent], None)
-    parts = rewards[turn][agent] if rewards else None
+    message = discussion.at(turn, agent)
+    if message is None:
+        return plain(f"{name} said nothing", "dim")
+    block = message_block(name, message, None)
+    parts = rewards[turn][discussion.messages[turn].index(message)] if rewards else None
     return block if parts is None else block.append(f"\nreward {parts.total:.2f}", "dim")
 
 
@@ -197,20 +214,23 @@ class Writing:
 
 
 def discussion_json(discussion: Discussion, rewards: Rewards | None) -> list[list[dict[str, Any]]]:
-    """[T][A] of what each message says and was paid."""
+    """Per turn what each message says and was paid."""
     return [
         [
             {
-                "agent": discussion.agents[a],
+                "agent": discussion.agents[message.agent],
+                "branch": message.branch + 1,
+                "phase": message.phase,
+                "chosen": message.chosen,
                 "text": message.text,
                 "answer": message.answer,
                 "correct": message.correct,
                 "score": message.score,
                 "finish": message.finish,
                 "dropped_context": message.dropped_context,
-                "reward": _reward_json(rewards[t][a] if rewards else None),
+                "reward": _reward_json(rewards[t][place] if rewards else None),
             }
-            for a, message in enumerate(row)
+            for place, message in enumerate(row)
         ]
         for t, row in enumerate(discussion.messages)
     ]
@@ -219,4 +239,4 @@ def discussion_json(discussion: Discussion, rewards: Rewards | None) -> list[lis
 def _reward_json(parts: Pay | None) -> dict[str, float] | None:
     if parts is None:
         return None
-    return {**{name: getattr(parts, name) for name in REWARD_PARTS}, "total": parts.total}
+    return {**parts.parts, "total": parts.total}

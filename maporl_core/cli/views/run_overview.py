@@ -142,8 +142,11 @@ def _stored(reader: StoreReader, wanted: str) -> StoredDiscussion:
 
 def _show_debate(stored: StoredDiscussion, json: bool) -> None:
     rewards = None
-    if stored.rewards_TA is not None:
-        rewards = [[paid.parts for paid in row] for row in stored.rewards_TA]
+    if stored.rewards is not None:
+        rewards = [
+            [paid.pay if (paid := stored.reward(message)) is not None else None for message in row]
+            for row in stored.discussion.messages
+        ]
     if json:
         print_json({**_row_json(stored), "turns": discussion_json(stored.discussion, rewards)})
         return
@@ -163,6 +166,7 @@ def _row_json(stored: StoredDiscussion) -> dict[str, Any]:
         "problem_id": problem.id,
         "question": problem.question,
         "gold": problem.gold,
+        "sample": row.sample + 1,
         "stopped_early": row.stopped_early,
     }
 
