@@ -33,7 +33,7 @@ from maporl_core.store.reader import (
     StoredDiscussion,
     StoreReader,
 )
-from maporl_core.types import REWARD_PARTS, EvalSummary, Message
+from maporl_core.types import EvalSummary, Message
 
 if TYPE_CHECKING:
     from maporl_core.runs.own_question import Debate
@@ -241,9 +241,9 @@ def _said(message: Message) -> dict[str, Any]:
 
 def _paid(stored: StoredDiscussion, message: Message) -> dict[str, float | None]:
     """What the message was paid, part by part; nothing for an evaluation."""
-    if stored.rewards_TA is None:
+    reward = stored.reward(message)
+    if reward is None:
         return {}
-    reward = stored.rewards_TA[message.turn][message.agent]
-    parts = {f"reward/{name}": getattr(reward.parts, name) for name in REWARD_PARTS}
-    paid = {"reward": reward.parts.total, "advantage": reward.advantage, "kl": reward.kl}
+    parts = {f"reward/{name}": value for name, value in reward.pay.parts.items()}
+    paid = {"reward": reward.pay.total, "advantage": reward.advantage, "kl": reward.kl}
     return {**parts, **paid}

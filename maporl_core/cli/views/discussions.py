@@ -89,8 +89,8 @@ def print_turn(
 ) -> None:
     """One turn under a rule; ``turn`` counts from 0."""
     console.rule(plain(f"turn {turn + 1}"), style="dim", align="left")
-    for place, message in enumerate(row):
-        reward = rewards[place] if rewards else None
+    for i, message in enumerate(row):
+        reward = rewards[i] if rewards else None
         block = message_block(agents[message.agent], message, reward)
         console.print(Padding(block, (0, 0, 1, 0)))
 
@@ -228,9 +228,9 @@ def discussion_json(discussion: Discussion, rewards: Rewards | None) -> list[lis
                 "score": message.score,
                 "finish": message.finish,
                 "dropped_context": message.dropped_context,
-                "reward": _reward_json(rewards[t][place] if rewards else None),
+                "reward": _reward_json(rewards[t][i] if rewards else None),
             }
-            for place, message in enumerate(row)
+            for i, message in enumerate(row)
         ]
         for t, row in enumerate(discussion.messages)
     ]
