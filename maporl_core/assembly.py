@@ -1,4 +1,4 @@
-"""From a config to everything that talks: task, models, policies, engines, verifier, speakers.
+"""From a config to all parts of a run: task, models, policies, engines, verifier, method, speakers.
 
 In: a RunConfig.  Out: an ``Assembly``, holding discussions.  Neighbours: ``train``, ``evaluate``
 and ``debate`` start from here; only they and this page know more than one stage.
@@ -22,6 +22,7 @@ from maporl_core.judging.verifier.placing import Placed, place, verifier_folder
 from maporl_core.judging.verifier.saved import verifier_on
 from maporl_core.kit.progress import Progress
 from maporl_core.kit.user_paths import user_path
+from maporl_core.learning.methods.base import Method, RolloutPlan
 from maporl_core.learning.methods.chosen import method_of
 from maporl_core.models.adapter_files import load_adapter
 from maporl_core.models.loading import load, resolve_device
@@ -47,6 +48,7 @@ class Assembly:
     verifier: TimedVerifier
     scheme: RewardScheme
     topology: Topology
+    method: Method
     speakers: tuple[Speaker, ...]
 
     @property
@@ -74,10 +76,15 @@ class Assembly:
         tokenizer = self.speakers[agent].codec.tokenizer
         return str(tokenizer.decode(list(ids), skip_special_tokens=False))
 
-    def rules(self, seed: int, temperature: float, untrained: bool) -> Rules:
-        """The config's rules; ``untrained`` lets the bare base speak in every turn."""
+    def rules(
+        self, seed: int, temperature: float, untrained: bool, plan: RolloutPlan | None = None
+    ) -> Rules:
+        """The config's rules; ``untrained`` lets the bare base speak in every turn.
+
+        ``plan``: a training step's; without it every problem is discussed once, as at step 0.
+        """
         discussion = self.config.discussion
-        trained_from = 1 if self.config.train.train_turns == "discussion" else 0
+        trained_from = (plan or self.method.plan(0)).base_turns
         return Rules(
             topology=self.topology,
             feedback=discussion.feedback,
@@ -87,6 +94,8 @@ class Assembly:
             base_turns=self.turns if untrained else trained_from,
             seed=seed,
             max_batch=self.config.engine.max_batch,
+            samples=plan.samples if plan else 1,
+            candidates=plan.candidates if plan else 1,
         )
 
     def fitting(
@@ -135,7 +144,8 @@ def assemble(config: RunConfig, progress: Progress, verifier: Path | None = None
         if task.size(split) == 0:  # an unknown split raises by itself
             raise DataError(f"task {task.name}: its split {split!r} holds no problems")
     device = resolve_device(config.device)
-    policies = _load_policies(config, device, placed, progress)
+    method = method_of(config)
+    policies = _load_policies(config, device, placed, method.estimator.needs_values, progress)
     for name in policies.names():
         start_from = policies[name].config.adapter
         if start_from is not None:
@@ -152,13 +162,22 @@ def assemble(config: RunConfig, progress: Progress, verifier: Path | None = None
     scorer = TimedVerifier(_make_verifier(config, policies, placed))
     scheme = make_scheme(config.reward, config.verifier.by_score)
     topology = make_topology(config.discussion.turns)
-    return Assembly(config, task, policies, engines, scorer, scheme, topology, tuple(speakers))
+    return Assembly(
+        config, task, policies, engines, scorer, scheme, topology, method, tuple(speakers)
+    )
 
 
 def _load_policies(
-    config: RunConfig, device: torch.device, placed: Placed | None, progress: Progress
+    config: RunConfig,
+    device: torch.device,
+    placed: Placed | None,
+    values: bool,
+    progress: Progress,
 ) -> Policies:
-    """Every base once, with all policies that stand on it, the verifier's among them."""
+    """Every base once, with all policies that stand on it, the verifier's among them.
+
+    ``values``: agents' policies have value heads.
+    """
     bases = {p.base: config.bases[p.base] for p in config.resolved_policies().values()}
     guest = None
     if placed is not None:
@@ -178,7 +197,6 @@ def _load_policies(
             if what == "model":
                 raise
             raise type(error)(f"{what}: {error}") from error
-    values = method_of(config).estimator.needs_values
     return Policies(config, loaded, guest, values=values)
 
 

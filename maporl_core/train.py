@@ -60,7 +60,7 @@ def train(
         keeper = VerifierKeeper(config, run, session.store, session.say, progress)
         assembly = assemble(config, progress, keeper.folder())
         after_loading.enter_context(offline())
-        updater = Updater(assembly.policies, config)
+        updater = Updater(assembly.policies, config, assembly.method)
         session.attach(assembly, updater)
         done = session.restore() if resume else session.begin()
         keeper.begin(assembly, done)
@@ -88,23 +88,25 @@ def one_step(session: Session, assembly: Assembly, updater: Updater, step: int) 
     """
     config, clock = assembly.config, _Clock()
     assembly.verifier.take_seconds()  # an evaluation's are not the step's
-    count = config.train.problems_per_step
-    progress = session.progress
+    plan, progress = assembly.method.plan(step), session.progress
     agents, turns = len(assembly.speakers), assembly.turns
+    places = updater.ranks.share(range(step * plan.problems, (step + 1) * plan.problems))
 
-    progress.stage(f"step {step + 1}: rollout", count * agents * turns)
-    problems = assembly.task.problems(config.task.train_split, step * count, count, config.seed)
-    places = range(step * count, (step + 1) * count)
+    each = plan.samples * plan.candidates * agents * turns
+    progress.stage(f"step {step + 1}: rollout", len(places) * each)
+    problems = assembly.task.problems(
+        config.task.train_split, places.start, len(places), config.seed
+    )
     problems, seats = session.fitting(problems, places, step + 1)
     seed = stable_seed(config.seed, "rollout")
-    rules = assembly.rules(seed, config.discussion.temperature, untrained=False)
+    rules = assembly.rules(seed, config.discussion.temperature, untrained=False, plan=plan)
     watch = Watch(session.store.live, step + 1, problems[0], session.names, turns, session.give_way)
     listeners = replace(watch.listeners(), turn=session.heard)
     discussions = assembly.hold(problems, seats, rules, listeners)
     clock.lap("rollout")
 
     paid = assembly.scheme.pay(discussions)
-    rows = pack(discussions, paid, updater.method.plan(step))
+    rows = pack(discussions, paid, plan)
     clock.lap("reward")
 
     session.give_way()
