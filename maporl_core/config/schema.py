@@ -57,6 +57,10 @@ class TaskConfig(Section):
     question_key: str = Field("question", description="jsonl: key of the question")
     answer_key: str = Field("answer", description="jsonl: key of the gold answer")
     choices_key: str = Field("choices", description="jsonl: key of the choices (grading=choice)")
+    choice_integers: Literal["refused", "index0", "index1", "text"] = Field(
+        "refused",
+        description="jsonl: what an integer answer to choices means: counted from 0, from 1, text",
+    )
     holdout: Fraction = Field(
         0.1, description="share that becomes the test split, by hash, where data has only one split"
     )

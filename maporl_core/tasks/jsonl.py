@@ -3,7 +3,8 @@
 ``task.grading`` says how answers are compared: number, maths, choice or text.  Values are kept as
 they are written: ``"1"`` and ``2`` become the gold answers "1" and "2", and nothing that looks like
 a date is turned into one.  For choices a row may carry the options, which are shown below the
-question; its answer is then a letter or the text of an option.
+question; its answer is then a letter or the text of an option, or an integer whose meaning
+``task.choice_integers`` says: it is never guessed.
 
 A single file is divided into train and test by hash of the question (``task.holdout``); a folder
 with train.jsonl and test.jsonl is used as it is.
@@ -24,7 +25,15 @@ from maporl_core.tasks.answers import maths, numerals
 from maporl_core.tasks.answers.choices import MAX_OPTIONS, option_letter
 from maporl_core.tasks.answers.grading import MATHS, NUMBER, TEXT, Grading, choice_grading
 from maporl_core.tasks.answers.texts import exact_text
-from maporl_core.tasks.data.rows import BadRow, Row, Tally, json_type, missing_key, text_of
+from maporl_core.tasks.data.rows import (
+    BadRow,
+    NumberText,
+    Row,
+    Tally,
+    json_type,
+    missing_key,
+    text_of,
+)
 from maporl_core.tasks.data.stored import StoredTask, limited, numbered
 from maporl_core.tasks.gsm8k import as_two, problems_of, split_rows
 from maporl_core.types import Problem
@@ -64,7 +73,7 @@ def _problem(row: Row, split: str, config: TaskConfig) -> Problem:
     meta: dict[str, Any] = {"row": row.number}
     if config.grading == "choice":
         options = _options(row.values, config.choices_key)
-        gold = _gold_letter(gold, options, config)
+        gold = _by_integer(row.values, options, config) or _gold_letter(gold, options, config)
         if options:
             meta["choices"] = options
             question = "\n".join([question, *map("({}) {}".format, ascii_uppercase, options)])
@@ -102,6 +111,48 @@ def _options(values: Mapping[str, Any], key: str) -> tuple[str, ...]:
     if len(set(map(exact_text, found))) < len(found):
         raise BadRow("bad choices", f"{key!r} holds the same text twice")
     return tuple(str(option) for option in found)
+
+
+def _by_integer(values: Mapping[str, Any], options: tuple[str, ...], config: TaskConfig) -> str:
+    """The letter that an integer answer means by ``task.choice_integers``; "" for other answers.
+
+    Refused without the setting, unless the choices are integers themselves and every reading that
+    is possible gives the same one.
+    """
+    value, meaning = values[config.answer_key], config.choice_integers
+    if not _is_integer(value):
+        return ""
+    readings = {
+        "index0": _letter_at(int(value), options),
+        "index1": _letter_at(int(value) - 1, options),
+        "text": option_letter(str(value), options) or "",
+    }
+    if meaning == "refused":
+        possible = {letter for letter in readings.values() if letter}
+        if len(possible) == 1 and all(map(_is_integer, values.get(config.choices_key) or [""])):
+            return possible.pop()
+        raise BadRow(
+            "integer answer to choices",
+            f"answer {value} is an integer, neither a letter nor the text of a choice as written; "
+            "say what integers mean with --set task.choice_integers=index0 (choices counted from "
+            "0), index1 (from 1) or text (the text of a choice)",
+        )
+    if not readings[meaning]:
+        raise BadRow(
+            "answer is no choice",
+            f"answer {value} is none of the choices (task.choice_integers={meaning})",
+        )
+    return readings[meaning]
+
+
+def _is_integer(value: Any) -> bool:
+    if isinstance(value, NumberText):
+        return value.removeprefix("-").isdecimal()
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _letter_at(index: int, options: tuple[str, ...]) -> str:
+    return ascii_uppercase[index] if 0 <= index < (len(options) or MAX_OPTIONS) else ""
 
 
 def _gold_letter(gold: str, options: tuple[str, ...], config: TaskConfig) -> str:

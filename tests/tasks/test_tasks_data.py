@@ -234,6 +234,39 @@ def test_choices_that_cannot_be_graded_are_bad_rows(
         own(path, grading="choice")
 
 
+@pytest.mark.parametrize(("meaning", "letter"), [("index0", "B"), ("index1", "A"), ("text", "A")])
+def test_an_integer_answer_to_choices_means_what_the_setting_says(
+    tmp_path: Path, meaning: str, letter: str
+) -> None:
+    rows = [{"question": "q", "choices": ["1", "3", "8", "16"], "answer": 1}]
+    path = jsonl(tmp_path / "own.jsonl", rows)
+    assert golds(own(path, grading="choice", choice_integers=meaning)) == [letter]
+    with pytest.raises(DataError, match=r"task\.choice_integers=index0.*index1.*text"):
+        own(path, grading="choice")
+
+
+@pytest.mark.parametrize(
+    ("choices", "answer"),
+    [(["cat", "dog"], 1), (["1", "2"], 1), ([3, 1, 2], 1), ([1, 3, 8, 16], 1), (["a", "b"], 0)],
+)
+def test_an_integer_answer_to_choices_is_never_guessed(
+    tmp_path: Path, choices: list[Any], answer: int
+) -> None:
+    path = jsonl(tmp_path / "own.jsonl", [{"question": "q", "choices": choices, "answer": answer}])
+    with pytest.raises(DataError, match=r"own\.jsonl.*line 1.*task\.choice_integers"):
+        own(path, grading="choice")
+
+
+def test_an_integer_beyond_the_choices_is_refused_and_a_text_of_digits_is_a_text(
+    tmp_path: Path,
+) -> None:
+    path = jsonl(tmp_path / "a.jsonl", [{"question": "q", "choices": ["x", "y"], "answer": 2}])
+    with pytest.raises(DataError, match="none of the choices"):
+        own(path, grading="choice", choice_integers="index0")
+    path = jsonl(tmp_path / "b.jsonl", [{"question": "q", "choices": ["3", "1"], "answer": "1"}])
+    assert golds(own(path, grading="choice")) == ["B"]
+
+
 # --- splits and order -------------------------------------------------------------------------
 
 

@@ -26,6 +26,8 @@ class Maths:
         (r"\sin^2 x", r"1-\cos^2 x"),
         (r"\begin{pmatrix}1\\2\end{pmatrix}", r"1<x<2"),
         (r"2x+y=3", r"y=3-2x"),
+        (r"F_n=\sum_{k=0}^{n-1} F_k G_{n-k-1}", r"1\leq |z|\leq \frac{3}{2}"),
+        (r"z\in [-1,1] \cup [2,3]", r"1\leq |z|\leq 3"),
     )
 
     def __init__(self) -> None:
