@@ -171,7 +171,8 @@ def _same_item(first: Item, second: Item, same: Same) -> bool:
         lettered = all(re.search(r"(?<![\\A-Za-z])[A-Za-z]", x.value) for x in (first, second))
         return lettered and same([(first.whole, second.whole)])[0]
     # "x = 3" says more than "x < 4": a relation is not the value of a name.
-    if (first.name or second.name) and any(_RELATION.search(x.value) for x in (first, second)):
+    related = any(len(latex.split(x.value, _RELATION)) > 1 for x in (first, second))
+    if related and (first.name or second.name):
         return False
     return same([(first.value, second.value)])[0]
 
