@@ -24,11 +24,12 @@ from maporl_core.kit.progress import Progress
 from maporl_core.kit.user_paths import user_path
 from maporl_core.learning.methods.base import Method, RolloutPlan
 from maporl_core.learning.methods.chosen import method_of
+from maporl_core.learning.needs import check_engine, check_reward
 from maporl_core.models.adapter_files import load_adapter
 from maporl_core.models.loading import load, resolve_device
 from maporl_core.models.policy import Guest, LoadedModel, Policies
 from maporl_core.rollout.discussion import Judges, Listeners, Rules, Speaker, hold, opening_threads
-from maporl_core.rollout.engine import make_engine
+from maporl_core.rollout.engine import engine_offers, make_engine
 from maporl_core.rollout.engine.base import Engine, Sampling
 from maporl_core.rollout.topology import make_topology
 from maporl_core.rollout.topology.base import Topology
@@ -119,6 +120,17 @@ class Assembly:
             raise refusal
         return [problem for problem, _ in kept], [seat for _, seat in kept]
 
+    def sync(self) -> None:
+        """Let the engines sample from the policies as they are now trained."""
+        for base, engine in self.engines.items():
+            policies = self.policies.bases[base].policies
+            engine.sync({name: policy.version for name, policy in policies.items()})
+
+    def close(self) -> None:
+        """Let go of the engines."""
+        for engine in self.engines.values():
+            engine.close()
+
     def hold(
         self,
         problems: Sequence[Problem],
@@ -129,12 +141,21 @@ class Assembly:
         return hold(problems, seats, self.speakers, self.judges(), rules, listeners)
 
 
-def assemble(config: RunConfig, progress: Progress, verifier: Path | None = None) -> Assembly:
+def assemble(
+    config: RunConfig, progress: Progress, verifier: Path | None = None, training: bool = False
+) -> Assembly:
     """Load data and models.  Everything that needs a network happens in here.
 
-    ``verifier``: a run's own copy of its learned verifier, in place of ``verifier.path``.
+    ``verifier``: a run's own copy of its learned verifier, in place of ``verifier.path``.  For
+    ``training`` the engine and the reward must have what that takes, or nothing is loaded.
     Raises DataError, ModelError or ConfigError with what to do.
     """
+    method = method_of(config)
+    scheme = make_scheme(config.reward, config.verifier.by_score)
+    plan = method.plan(0)
+    if training:
+        check_engine(config, plan, engine_offers(config.engine))
+        check_reward(scheme.needs, plan)
     placed = None
     if config.verifier.on_model:
         placed = place(config, verifier or verifier_folder(config))
@@ -143,8 +164,10 @@ def assemble(config: RunConfig, progress: Progress, verifier: Path | None = None
     for split in (config.task.train_split, config.task.eval_split):
         if task.size(split) == 0:  # an unknown split raises by itself
             raise DataError(f"task {task.name}: its split {split!r} holds no problems")
+    if training and "gold" in scheme.needs:
+        first = task.problems(config.task.train_split, 0, 1, config.seed)[0]
+        check_reward(scheme.needs, plan, gold=first.gold is not None)
     device = resolve_device(config.device)
-    method = method_of(config)
     policies = _load_policies(config, device, placed, method.estimator.needs_values, progress)
     for name in policies.names():
         start_from = policies[name].config.adapter
@@ -160,7 +183,6 @@ def assemble(config: RunConfig, progress: Progress, verifier: Path | None = None
             Speaker(agent.name, agent.role, policy_name, engines[base.name], base.codec, window)
         )
     scorer = TimedVerifier(_make_verifier(config, policies, placed))
-    scheme = make_scheme(config.reward, config.verifier.by_score)
     topology = make_topology(config.discussion.turns)
     return Assembly(
         config, task, policies, engines, scorer, scheme, topology, method, tuple(speakers)

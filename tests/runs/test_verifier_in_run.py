@@ -240,7 +240,8 @@ def test_a_base_that_only_the_verifier_stands_on_is_not_called_the_agents_own(
     run, said = new_run(tmp_path, config), []
     with StoreWriter(run) as store:
         keeper = VerifierKeeper(config, run, store, lambda *event: said.append(event), Silent())
-        keeper.begin(assemble(config, Silent()), 0)
+        made = assemble(config, Silent())
+        keeper.begin(made.verifier.inside, made.engines, 0)
     (line,) = said
     assert "which no agent stands on" in line[2]
 
@@ -299,7 +300,7 @@ def test_a_resumed_run_warns_where_an_unbroken_one_would(tmp_path: Path) -> None
         before = told(1, 9, keeper(early), early)
         late: list[Any] = []
         second = keeper(late)
-        second.begin(None, 9)  # type: ignore[arg-type]
+        second.begin(None, (), 9)  # type: ignore[arg-type]
         assert before + told(10, len(gaps), second, late) == unbroken
 
 

@@ -10,17 +10,16 @@ A refit is a function of what the store holds and of (seed, step), so a resumed 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from maporl_core.assembly import Assembly
 from maporl_core.config.load import load_stored
 from maporl_core.config.schema import RunConfig, VerifierConfig
 from maporl_core.errors import ConfigError, StoreError, TrainingError
-from maporl_core.judging.verifier import LearnedVerifier, placing
+from maporl_core.judging.verifier import LearnedVerifier, Verifier, placing
 from maporl_core.judging.verifier.calibration import fit_temperature, log_loss
 from maporl_core.judging.verifier.cards import FITTED_ANEW
 from maporl_core.judging.verifier.data import Answer, Example, Selection, select
@@ -130,17 +129,17 @@ class VerifierKeeper:
         self._named = placed.folder
         return placed.folder
 
-    def begin(self, assembly: Assembly, done: int) -> None:
-        """Take up a run after ``done`` finished steps."""
-        self.assembly = assembly
+    def begin(self, verifier: Verifier, spoken_on: Collection[str], done: int) -> None:
+        """Take up a run after ``done`` finished steps; agents stand on the bases ``spoken_on``."""
+        self._verifier = verifier
         if not self.config.verifier.on_model:
             return
         if done == 0:
             self._check_copied()
-            verifier = self._learned()
+            base = self._learned().base.name
             where = (
-                f"base {verifier.base.name!r} of the agents, loaded once"
-                if verifier.base.name in assembly.engines
+                f"base {base!r} of the agents, loaded once"
+                if base in spoken_on
                 else "a model of its own, which no agent stands on"
             )
             self.say("info", "verifier", f"learned verifier scores on {where}", None)
@@ -171,9 +170,8 @@ class VerifierKeeper:
             )
 
     def _learned(self) -> LearnedVerifier:
-        verifier = self.assembly.verifier.inside
-        assert isinstance(verifier, LearnedVerifier)
-        return verifier
+        assert isinstance(self._verifier, LearnedVerifier)
+        return self._verifier
 
     def _refit(self, step: int) -> None:
         """Go on training the verifier on balanced messages of the last steps, if that helps it."""

@@ -8,10 +8,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from maporl_core.config.schema import EngineConfig
-from maporl_core.rollout.engine.base import Engine
+from maporl_core.rollout.engine.base import Engine, Offer
 
 if TYPE_CHECKING:
     from maporl_core.rollout.engine.model import BaseModel
+
+
+def engine_offers(config: EngineConfig) -> frozenset[Offer]:
+    """What the engine that ``config`` names can do; no model is needed to know."""
+    from maporl_core.rollout.engine.in_process import HFEngine
+
+    return {"auto": HFEngine, "in_process": HFEngine}.get(config.kind, HFEngine).offers
 
 
 def make_engine(base: BaseModel, config: EngineConfig) -> Engine:

@@ -13,7 +13,7 @@ kept, if the same policy at the same version wrote it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 import psutil
 import torch
@@ -21,7 +21,7 @@ from torch import Tensor
 
 from maporl_core.errors import ModelError
 from maporl_core.kit.nearest import nearest
-from maporl_core.rollout.engine.base import Completion, OnTokens, Request, Sampling
+from maporl_core.rollout.engine.base import Completion, Offer, OnTokens, Request, Sampling
 from maporl_core.rollout.engine.batch import Batch, LibraryBatch, OwnBatch, Row, fill_holes
 from maporl_core.rollout.engine.cache import CacheShape, Kept
 from maporl_core.rollout.engine.model import BaseModel, Decoder
@@ -45,6 +45,8 @@ class HFEngine:
     ``cache_bytes`` (default: a share of the device's whole memory, so that the same machine
     always forms the same batches).
     """
+
+    offers: frozenset[Offer] = frozenset({"exact_ids", "logprobs", "seeds", "stream"})
 
     def __init__(self, base: BaseModel, max_batch: int, cache_bytes: int | None = None) -> None:
         self.base = base
@@ -80,10 +82,16 @@ class HFEngine:
                 completions[row.index] = _completion(row, self.base.codec.end_ids)
         return [completions[index] for index in range(len(requests))]
 
+    def sync(self, versions: Mapping[str, int]) -> None:
+        """The weights are the trainer's own, and what is kept names the version that wrote it."""
+
     def forget(self) -> None:
         """Drop the keys and values kept for conversations."""
         self._kept.clear()
         self._kept_tokens = 0
+
+    def close(self) -> None:
+        self.forget()
 
     def _library_pads(self) -> bool:
         pads = library_cache_pads(self.base, self.decoder)

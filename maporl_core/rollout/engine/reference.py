@@ -6,17 +6,19 @@ Neighbours: ``sampling`` draws the tokens, as for every engine in this process.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 
-from maporl_core.rollout.engine.base import Completion, OnTokens, Request, Sampling
+from maporl_core.rollout.engine.base import Completion, Offer, OnTokens, Request, Sampling
 from maporl_core.rollout.engine.model import BaseModel, Decoder
 from maporl_core.rollout.engine.sampling import greedy, sample, uniforms
 
 
 class PlainEngine:
     """Slow on purpose; for tests and for trusting ``HFEngine`` on a new model."""
+
+    offers: frozenset[Offer] = frozenset({"exact_ids", "logprobs", "seeds", "stream"})
 
     def __init__(self, base: BaseModel) -> None:
         self.base = base
@@ -30,8 +32,14 @@ class PlainEngine:
             self._one(index, request, sampling, on_tokens) for index, request in enumerate(requests)
         ]
 
+    def sync(self, versions: Mapping[str, int]) -> None:
+        """The weights are the trainer's own."""
+
     def forget(self) -> None:
         """Nothing is kept."""
+
+    def close(self) -> None:
+        """Nothing is held."""
 
     @torch.no_grad()
     def _one(

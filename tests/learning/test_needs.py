@@ -1,0 +1,69 @@
+"""What cannot be trained is refused before anything is loaded."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small import config
+
+from maporl_core.errors import ConfigError
+from maporl_core.kit.progress import Silent
+from maporl_core.learning.methods.base import RolloutPlan
+from maporl_core.learning.needs import check_engine, check_reward
+from maporl_core.rollout.engine import engine_offers
+
+ASSEMBLY = import_module("maporl_core.assembly")
+PLAN = RolloutPlan(problems=4, trained=frozenset({0, 1}))
+
+
+def test_an_engine_that_gives_only_text_trains_nobody() -> None:
+    run = config(agents=2)
+    with pytest.raises(ConfigError, match="no exact_ids and no logprobs, without which Ada, Bo"):
+        check_engine(run, PLAN, {"stream"})
+    with pytest.raises(ConfigError, match="gives no logprobs, "):
+        check_engine(run, PLAN, {"exact_ids", "seeds"})
+    check_engine(run, RolloutPlan(problems=4, trained=frozenset()), {"stream"})
+
+
+def test_the_own_engine_trains() -> None:
+    run = config(agents=2)
+    check_engine(run, PLAN, engine_offers(run.engine))
+
+
+def test_a_reward_that_compares_candidates_needs_two_of_them() -> None:
+    with pytest.raises(ConfigError, match="compares candidates"):
+        check_reward({"candidates"}, PLAN)
+    check_reward({"candidates"}, RolloutPlan(problems=4, candidates=2))
+
+
+def test_a_reward_that_needs_gold_answers_needs_a_task_that_has_them() -> None:
+    check_reward({"gold", "scores"}, PLAN)
+    check_reward({"gold"}, PLAN, gold=True)
+    with pytest.raises(ConfigError, match="needs gold answers"):
+        check_reward({"gold"}, PLAN, gold=False)
+
+
+def test_training_is_refused_before_a_task_or_model_is_loaded_and_asking_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Loaded(Exception):
+        pass
+
+    def loads(*_: Any) -> None:
+        raise Loaded
+
+    monkeypatch.setattr(ASSEMBLY, "make_task", loads)
+    monkeypatch.setattr(ASSEMBLY, "engine_offers", lambda _: frozenset({"stream"}))
+    with pytest.raises(ConfigError, match=r"engine\.kind"):
+        ASSEMBLY.assemble(config(agents=2), Silent(), None, True)
+    with pytest.raises(Loaded):
+        ASSEMBLY.assemble(config(agents=2), Silent(), None)
+
+
+def test_the_loop_names_no_kind() -> None:
+    page = Path(import_module("maporl_core.train").__file__ or "").read_text("utf-8").lower()
+    for kind in ("mappo", "gae", "everybody", "learnedverifier", "noisy", "hfengine", "pocket"):
+        assert kind not in page
