@@ -43,7 +43,9 @@ MAX_AGENTS = 4096  # far more than fit any memory; doctor forecasts what does
 class TaskConfig(Section):
     """Which problems are discussed."""
 
-    name: str = Field("pocket", description="pocket, gsm8k, tinygsm, anli, jsonl or gym:<name>")
+    name: str = Field(
+        "pocket", description="pocket, gsm8k, tinygsm, anli, jsonl, gym:<name> or verifiers:<id>"
+    )
     path: Text | None = Field(None, description="local file or folder instead of the hub")
     hub_id: Text | None = Field(None, description="dataset id on the hub, if not the task's own")
     train_split: str = Field("train", description="split that co-training draws problems from")
@@ -65,7 +67,8 @@ class TaskConfig(Section):
         0.1, description="share that becomes the test split, by hash, where data has only one split"
     )
     options: dict[str, Any] = Field(
-        default_factory=dict, description="gym: parameters of the generator; pocket: lean"
+        default_factory=dict,
+        description="gym: parameters of the generator; verifiers: the taskset's; pocket: lean",
     )
 
     @field_validator("rounds", mode="before")

@@ -20,6 +20,7 @@ _TASKS: Mapping[str, str] = {
     "anli": "adversarial natural-language inference, rounds 1-3 (hub or local copy)",
     "jsonl": "your own questions and answers, from a file",
     "gym:<name>": "endless problems of a reasoning-gym generator (extra: tasks)",
+    "verifiers:<id>": "single-turn tasks of a verifiers taskset (extra: verifiers)",
 }
 
 
@@ -35,9 +36,10 @@ def make_task(config: TaskConfig) -> Task:
     cannot be had or read.
     """
     name = config.name
-    if config.options and name not in ("gym", "pocket") and not name.startswith("gym:"):
+    if config.options and name.split(":")[0] not in ("gym", "verifiers", "pocket"):
         raise ConfigError(
-            f"task.options: task {name} takes none; they are for gym:<name> and pocket"
+            f"task.options: task {name} takes none; they are for gym:<name>, verifiers:<id> and "
+            "pocket"
         )
     if name == "pocket":
         from maporl_core.tasks import pocket
@@ -63,6 +65,10 @@ def make_task(config: TaskConfig) -> Task:
         from maporl_core.tasks import gym
 
         return gym.load(config)
+    if name == "verifiers" or name.startswith("verifiers:"):
+        from maporl_core.tasks import verifiers_env
+
+        return verifiers_env.load(config)
     near = nearest(name, _TASKS)
     hint = f"did you mean {near}?" if near else f"there are {', '.join(_TASKS)}"
     raise ConfigError(f"task.name: unknown task {name!r}; {hint}")

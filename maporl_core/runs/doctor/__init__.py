@@ -152,6 +152,8 @@ def needs(
             found.append(Finding("error", "4-bit bases need: pip install 'maporl[quant]'"))
     if config.task.name.startswith("gym:") and versions["reasoning-gym"] is None:
         found.append(Finding("error", "gym tasks need: pip install 'maporl[tasks]'"))
+    if config.task.name.startswith("verifiers:") and versions["verifiers"] is None:
+        found.append(Finding("error", "verifiers tasks need: pip install 'maporl[verifiers]'"))
     if hub.state not in ("reachable", "not asked"):
         models = dict.fromkeys(base.model for base in bases if _is_hub_id(base.model))
         found += [

@@ -34,7 +34,7 @@ PACKAGES = (
     "typer",
     "rich",
 )
-OPTIONAL = ("bitsandbytes", "vllm", "reasoning-gym", "tensorboard", "wandb", "trackio")
+OPTIONAL = ("bitsandbytes", "vllm", "reasoning-gym", "verifiers", "tensorboard", "wandb", "trackio")
 HUB_TIMEOUT = 4.0  # seconds
 
 HubState = Literal["reachable", "unreachable", "offline by setting", "not asked"]

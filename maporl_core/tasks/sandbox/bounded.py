@@ -3,7 +3,8 @@
 In: a JSON-able request and a time limit.  Out: a ``Reply``, whatever a request does to its
 process; a DataError only where no process can be had at all.  Callers may be any thread of any
 process; each call gets a child of its own for as long as it takes.  Children start when first
-needed (about a second) and end with this process.  Neighbours: ``maths`` and ``gym``.
+needed (about a second) and end with this process.  Neighbours: ``maths``, ``gym``
+and ``verifiers``.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ class _Child:
 
 
 class BoundedPool:
-    """Children of one kind, "maths" or "gym"; as many at once as there are threads asking."""
+    """Children of one kind, as ``child.load`` names them; as many at once as threads ask."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind

@@ -2,8 +2,8 @@
 
 Started by ``bounded``.  In: one JSON request per line on stdin, with ``limit`` in seconds of CPU
 time.  Out: one JSON reply per line on stdout, ``{"value": …}`` or ``{"error": kind, "detail":
-text}`` with the kinds "time", "died" and "failed".  Neighbours: ``maths`` and
-``gym`` answer the requests.
+text}`` with the kinds "time", "died" and "failed".  Neighbours: ``maths``, ``gym`` and
+``verifiers`` answer the requests.
 
 The first process loads the libraries once and stays clean.  A forked worker answers; one that
 runs out of time or memory is killed and the next one is forked in a few milliseconds.
@@ -20,6 +20,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 MEMORY = 768 * 2**20  # bytes a worker may add to what the libraries take
@@ -30,22 +31,35 @@ WALL_FACTOR, WALL_EXTRA = 4.0, 5.0  # wall time allowed for a CPU limit, seconds
 Handler = Callable[[Mapping[str, Any]], Any]
 
 
-def limit_worker() -> None:
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """``memory`` as ``MEMORY``; ``files`` may be written where nothing a model wrote is seen."""
+
+    memory: int = MEMORY
+    files: bool = False
+
+
+STRICT = Limits()
+LOADING = Limits(memory=16 * 2**30, files=True)  # data sets are downloaded, and mapped whole
+
+
+def limit_worker(limits: Limits) -> None:
     """No more memory than allowed, no files, no core dumps; dies with its parent."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    if not limits.files:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     try:
         with open("/proc/self/statm") as statm:  # noqa: PTH123 - not a path of a user
             used = int(statm.read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+        resource.setrlimit(resource.RLIMIT_AS, (used + limits.memory,) * 2)
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     except (OSError, ValueError, AttributeError):  # not Linux: the time limit still holds
         pass
 
 
-def work(handler: Handler, requests: int, replies: int) -> None:
+def work(handler: Handler, requests: int, replies: int, limits: Limits) -> None:
     """Answers requests until there are none; every failure becomes a reply."""
-    limit_worker()
+    limit_worker(limits)
     with os.fdopen(requests, "rb") as lines:
         for line in lines:
             request = json.loads(line)
@@ -74,7 +88,7 @@ def write_all(fd: int, data: bytes) -> None:
 class Worker:
     """A forked child and the two pipes to it; ``closed`` are descriptors it must not keep."""
 
-    def __init__(self, handler: Handler, closed: tuple[int, ...]) -> None:
+    def __init__(self, handler: Handler, closed: tuple[int, ...], limits: Limits = STRICT) -> None:
         request_read, self.requests = os.pipe()
         self.replies, reply_write = os.pipe()
         self.served = 0
@@ -83,7 +97,7 @@ class Worker:
             try:
                 for fd in (self.requests, self.replies, *closed):
                     os.close(fd)
-                work(handler, request_read, reply_write)
+                work(handler, request_read, reply_write, limits)
             finally:
                 os._exit(0)
         os.close(request_read)
@@ -124,6 +138,10 @@ def load(kind: str) -> Handler:
         from maporl_core.tasks.sandbox.maths import Maths
 
         return Maths()
+    if kind in ("tasksets", "verifiers"):
+        from maporl_core.tasks.sandbox.verifiers import Tasksets
+
+        return Tasksets()
     from maporl_core.tasks.sandbox.gym import Gym
 
     return Gym()
@@ -142,6 +160,7 @@ def main(kind: str) -> None:
         send(replies, {"error": "failed", "detail": f"{type(error).__name__}: {error}"})
         return
     send(replies, {"value": "ready"})
+    limits = LOADING if kind == "tasksets" else STRICT
     worker: Worker | None = None
     for line in sys.stdin.buffer:
         limit = float(json.loads(line)["limit"])
@@ -149,7 +168,7 @@ def main(kind: str) -> None:
             worker.end()
             worker = None
         if worker is None:
-            worker = Worker(handler, (0, replies))
+            worker = Worker(handler, (0, replies), limits)
         reply = worker.ask(line, limit)
         if isinstance(reply, bytes):
             write_all(replies, reply)
