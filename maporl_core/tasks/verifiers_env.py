@@ -23,7 +23,7 @@ from typing import Any
 from maporl_core.config.schema import TaskConfig
 from maporl_core.errors import ConfigError, DataError
 from maporl_core.kit.plain_text import one_line
-from maporl_core.tasks.answers import spans
+from maporl_core.tasks.answers import sentences, spans
 from maporl_core.tasks.answers.grading import Grading
 from maporl_core.tasks.data.stored import StoredTask, limited, numbered
 from maporl_core.tasks.gsm8k import as_two
@@ -114,7 +114,7 @@ def extract_answer(text: str) -> str | None:
         content = box.content
     elif content is None:
         stated = next(spans.explicit(seen), None)
-        content = seen.strip() if stated is None else spans.first_sentence(stated)
+        content = seen.strip() if stated is None else sentences.first_sentence(stated)
     return content if content and len(content) <= _MAX_ANSWER else None
 
 

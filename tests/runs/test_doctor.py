@@ -33,7 +33,10 @@ DISK = Disk("/", 100 * GIB, 50 * GIB)
 HUB = Hub("https://hub", "reachable")
 OFF = Hub("https://hub", "unreachable")
 EVERYTHING: dict[str, str | None] = {"bitsandbytes": "1", "reasoning-gym": "1", "torch": "1"}
-NOTHING: dict[str, str | None] = {"bitsandbytes": None, "reasoning-gym": None, "torch": "1"}
+NOTHING: dict[str, str | None] = {
+    **dict.fromkeys(("bitsandbytes", "reasoning-gym", "verifiers")),
+    "torch": "1",
+}
 SMALL = ModelShape(
     layers=2, hidden=64, query=64, key_value=32, mlp=176, vocabulary=128, context=512, tied=True
 )
@@ -296,9 +299,11 @@ def test_four_bit_bases_need_cuda_and_bitsandbytes() -> None:
     assert "maporl[quant]" in texts(needs(config, GPU, NOTHING, HUB), "error")
 
 
-def test_gym_tasks_need_their_package() -> None:
+def test_tasks_of_others_need_their_package() -> None:
     config = load_config("pocket", ["task.name=gym:chain_sum"])
     assert "maporl[tasks]" in texts(needs(config, CPU, NOTHING, HUB), "error")
+    config = load_config("pocket", ["task.name=verifiers:any"])
+    assert "maporl[verifiers]" in texts(needs(config, CPU, NOTHING, HUB), "error")
 
 
 def test_without_the_hub_models_and_data_must_be_here() -> None:
