@@ -14,9 +14,8 @@ from maporl_core.errors import ConfigError, StoreError
 from maporl_core.kit.nearest import nearest
 from maporl_core.kit.plain_text import one_line
 from maporl_core.kit.progress import Progress
-from maporl_core.store.checkpoint import newest_adapters
+from maporl_core.store.checkpoint import atomic_folder, newest_adapters
 from maporl_core.store.export import export_discussions, export_metrics
-from maporl_core.store.failures import store_errors
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import DiscussionFilter, StoreReader
 from maporl_core.store.sinks import SINKS, make_sink
@@ -85,7 +84,7 @@ def _metrics(reader: StoreReader, kind: str, out: Path | None) -> dict[str, Any]
 
 
 def _adapters(run: RunDir, out: Path) -> dict[str, Any]:
-    """Copy the newest whole adapters, of ``final/`` or of a checkpoint.
+    """Copy the newest whole adapters, of ``final/`` or of a checkpoint: all of them or none.
 
     A verifier that the run has fitted anew becomes a folder that scores by itself.
     """
@@ -95,19 +94,24 @@ def _adapters(run: RunDir, out: Path) -> dict[str, Any]:
     source = found.path / _POLICIES
     if out.exists():
         raise ConfigError(f"{one_line(out)} exists; name another folder with --out")
-    with store_errors("write", out):
-        shutil.copytree(source, out, ignore=shutil.ignore_patterns(_VERIFIER))
-    names = {path.name.lower() for path in out.iterdir() if path.is_dir()}
+    names = {path.name.lower() for path in source.iterdir() if path.is_dir()} - {_VERIFIER}
     written = {"count": len(names), "unit": "adapters", "to": str(out)}
-    if not (source / _VERIFIER).is_dir():
-        return written
-    from maporl_core.judging.verifier.refitted import write_refitted
-
+    refitted = (source / _VERIFIER).is_dir()
     free = (f"verifier-{number}" for number in range(2, len(names) + 3))
-    folder = out / next(name for name in ("verifier", *free) if name not in names)
-    fits = _fits(run, found.step)
-    write_refitted(run.verifier, source / _VERIFIER, folder, run.name, found.step, fits)
-    return {**written, "unit": f"adapters and {folder.name}", "verifier": str(folder)}
+    name = next(name for name in ("verifier", *free) if name not in names)
+    with atomic_folder(out, manifest=False) as folder:
+        skip = shutil.ignore_patterns(_VERIFIER)
+        shutil.copytree(source, folder, ignore=skip, dirs_exist_ok=True)
+        if refitted:
+            from maporl_core.judging.verifier.refitted import write_refitted
+
+            fits = _fits(run, found.step)
+            write_refitted(
+                run.verifier, source / _VERIFIER, folder / name, run.name, found.step, fits
+            )
+    if not refitted:
+        return written
+    return {**written, "unit": f"adapters and {name}", "verifier": str(out / name)}
 
 
 def _fits(run: RunDir, last: int) -> list[int]:

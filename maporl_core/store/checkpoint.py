@@ -91,11 +91,14 @@ def write_checkpoint(
 
 
 @contextmanager
-def atomic_folder(target: Path, notes: Mapping[str, Any] | None = None) -> Iterator[Path]:
+def atomic_folder(
+    target: Path, notes: Mapping[str, Any] | None = None, manifest: bool = True
+) -> Iterator[Path]:
     """A temporary folder to fill; when the block ends well it takes the place of ``target``.
 
-    ``notes`` go into its manifest.  If the block raises, the folder is removed and ``target`` is
-    as it was.  What the disk refuses becomes a StoreError, whichever library met it.
+    ``notes`` go into its ``manifest``, where it gets one.  If the block raises, the folder is
+    removed and ``target`` is as it was.  What the disk refuses becomes a StoreError, whichever
+    library met it.
     """
     building = target.with_name(f".tmp-{target.name}-{os.getpid()}")
     try:
@@ -105,7 +108,8 @@ def atomic_folder(target: Path, notes: Mapping[str, Any] | None = None) -> Itera
         yield building
         with store_errors("write", target):
             flush_tree(building)
-            write_manifest(building, dict(notes or {}))
+            if manifest:
+                write_manifest(building, dict(notes or {}))
             _put_in_place(building, target)
     except BaseException as error:
         shutil.rmtree(building, ignore_errors=True)

@@ -23,6 +23,7 @@ from typing import Any, Literal
 from maporl_core.errors import ConfigError
 from maporl_core.kit.finite import finite as _finite
 from maporl_core.store.failures import store_errors
+from maporl_core.store.manifest import flush
 from maporl_core.store.queries import SUMS
 from maporl_core.store.reader import DiscussionFilter, MessageReward, StoredDiscussion, StoreReader
 from maporl_core.types import Message
@@ -97,6 +98,7 @@ def _replacing(path: Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield part
+            flush(part)
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)

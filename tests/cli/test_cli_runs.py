@@ -175,6 +175,20 @@ def test_adapters_are_copied_out_of_the_newest_checkpoint(root: Path) -> None:
     assert runs(root, "export", "first", "--what", "adapters", "--out", "adapters") == 2
 
 
+def test_adapters_that_do_not_fit_on_the_disk_leave_nothing(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def half(source: Path, target: Path, **words: Any) -> None:
+        (target / "Ada").mkdir()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("maporl_core.cli.exports.shutil.copytree", half)
+    before = {path.name for path in Path().iterdir()}
+    assert runs(root, "export", "first", "--what", "adapters", "--out", "adapters") == 5
+    assert "the disk is full" in capsys.readouterr().err
+    assert {path.name for path in Path().iterdir()} == before
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -27,6 +27,7 @@ from maporl_core.rollout.topology import make_topology
 from maporl_core.runs.evaluate import evaluate_run
 from maporl_core.runs.step_metrics import out_of_context
 from maporl_core.store.reader import StoreReader
+from maporl_core.store.writer import StoreWriter
 from maporl_core.train import train
 from maporl_core.types import Place
 
@@ -181,6 +182,29 @@ def test_discussions_that_outgrew_their_window_are_named_in_the_log(tmp_path: Pa
     evaluate_run(run, run_config, "base", label="own", questions=2, temperature=0.0, seed=0,
                  split=None, progress=probe)  # fmt: skip
     assert [text.split(",")[0] for _, text in probe.logs] == ["2 of 2 discussions ended early"]
+
+
+def test_a_kill_after_an_evaluation_loses_neither_its_warning_nor_its_metrics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_config = small(discussion={"max_context": 48, "turns": 3}, eval={"every": 1})
+    run = new_run(tmp_path, run_config)
+    write = StoreWriter.write_evaluation
+
+    def killed(self: StoreWriter, step: int, *words: Any, **named: Any) -> int:
+        key = write(self, step, *words, **named)
+        if step == 1:
+            raise SystemExit(137)
+        return key
+
+    monkeypatch.setattr(StoreWriter, "write_evaluation", killed)
+    with pytest.raises(SystemExit):
+        train(run_config, run, Probe())
+    with StoreReader(run) as reader:
+        said = [e.text.split(":")[0] for e in reader.events_since() if e.kind == "context"]
+        assert said == ["evaluation before", "step 1", "evaluation step 1"]
+        assert "eval/accuracy/turn_1" in reader.latest_metrics()
+    assert "evaluation step 1: " in run.log.read_text("utf-8")
 
 
 def test_a_discussion_that_stopped_by_consensus_is_not_called_out_of_context() -> None:

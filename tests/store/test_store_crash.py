@@ -17,14 +17,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from store_samples import new_run, ordinary_user, paid
+from store_samples import new_run, ordinary_user, paid, summary
 
 from maporl_core.errors import ConfigError, StoreError
 from maporl_core.store.database import is_store, network_file_system, open_for_writing
 from maporl_core.store.lock import HEARTBEAT_LIMIT, holder
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import RequestWriter, StoreReader
-from maporl_core.store.writer import StoreWriter
+from maporl_core.store.writer import Line, StoreWriter
 
 HERE = Path(__file__).parents[1]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{HERE.parent}:{HERE}"}
@@ -134,6 +134,37 @@ def test_a_killed_writer_loses_nothing_committed_and_swallows_nothing_after(tmp_
     connection = sqlite3.connect(run.database)
     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     connection.close()
+
+
+KILLED_IN_LINE = """
+import os, signal, sys
+from pathlib import Path
+from store_samples import paid, summary
+from maporl_core.store.paths import RunDir
+from maporl_core.store.writer import Line, StoreWriter
+run, after = RunDir(Path(sys.argv[1])), sys.argv[2]
+with StoreWriter(run) as writer:
+    writer._connection.set_trace_callback(
+        lambda sql: sql.startswith(after) and os.kill(os.getpid(), signal.SIGKILL)
+    )
+    writer.write_evaluation(0, summary(), [paid(1)], lines=[Line("warning", "context", "cut", 0)])
+"""
+
+
+@pytest.mark.parametrize("moment", ["INSERT INTO events", "COMMIT"])
+def test_an_evaluation_and_its_line_are_there_together_or_not_at_all(
+    tmp_path: Path, moment: str
+) -> None:
+    run = new_run(tmp_path)
+    words = [sys.executable, "-c", KILLED_IN_LINE, str(run.path), moment]
+    assert subprocess.run(words, env=ENVIRONMENT, check=False).returncode == -signal.SIGKILL
+    with StoreReader(run) as reader:
+        assert (reader.evaluations(), reader.events_since()) == ((), ())
+    with StoreWriter(run) as writer:
+        writer.write_evaluation(0, summary(), [paid(1)], lines=[Line("warning", "context", "cut")])
+    with StoreReader(run) as reader:
+        assert len(reader.evaluations()) == len(reader.events_since()) == 1
+    assert run.log_tail()[-1].endswith("warning context: cut")
 
 
 def test_a_half_written_step_is_not_there_after_a_kill(tmp_path: Path) -> None:

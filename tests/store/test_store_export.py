@@ -121,6 +121,25 @@ def test_a_failed_export_leaves_the_old_file(
     assert not list(tmp_path.glob(".x*"))
 
 
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+def test_an_export_is_of_one_moment_of_the_run(run: RunDir, tmp_path: Path, format: Any) -> None:
+    """Here the trainer goes back to step 1 and on another way while the export is under way."""
+    with StoreWriter(run) as writer, StoreReader(run) as reader:
+        writer.write_step(3, [paid(100 + i) for i in range(250)], {})
+        gone_back: list[int] = []
+
+        def go_back(_rows: int) -> None:
+            if not gone_back:
+                gone_back.append(writer.truncate_after(1))
+                writer.write_step(2, [paid(999)], {})
+
+        whole = export_discussions(reader, tmp_path / "before", format)
+        path = tmp_path / "during"
+        assert export_discussions(reader, path, format, on_rows=go_back) == whole == 253
+        assert path.read_bytes() == (tmp_path / "before").read_bytes()
+        assert export_discussions(reader, path, format) == 3
+
+
 def test_tensorboard_gets_the_finite_metrics(run: RunDir) -> None:
     pytest.importorskip("tensorboard")
     sink = make_sink("tensorboard", run)
