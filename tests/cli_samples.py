@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pay_samples import published
+
 from maporl_core.types import (
     Discussion,
     EvalSummary,
@@ -9,8 +11,8 @@ from maporl_core.types import (
     Interval,
     Message,
     PairedGain,
+    Pay,
     Problem,
-    RewardParts,
     StepReport,
 )
 
@@ -102,6 +104,6 @@ def discussion(text: str = "the answer is 42", known: bool = True) -> Discussion
     )
 
 
-def rewards() -> tuple[tuple[RewardParts, ...], ...]:
-    part = RewardParts(own=0.45, influence=0.17, format=-0.1)
-    return ((part, part), (RewardParts(own=0.9), RewardParts(own=0.8)))
+def rewards() -> tuple[tuple[Pay, ...], ...]:
+    part = published(own=0.45, influence=0.17, format=-0.1)
+    return ((part, part), (published(own=0.9), published(own=0.8)))

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from pay_samples import published
+
 from maporl_core.store.paths import RunDir
 from maporl_core.store.records import MessageReward, Paid
 from maporl_core.types import (
@@ -16,7 +18,6 @@ from maporl_core.types import (
     Message,
     Place,
     Problem,
-    RewardParts,
 )
 
 NAMES = ("Ada", "Bo", "Cy")
@@ -65,7 +66,7 @@ def rewards(of: Discussion, number: int = 0) -> dict[Place, MessageReward]:
     """Pay for every message, whose place numbers the discussion as ``number``."""
     return {
         Place(number, m.turn, m.agent, m.branch): MessageReward(
-            RewardParts(own=0.1 * (m.turn + 1), influence=0.3, persuaded=-1.0, format=-0.1),
+            published(own=0.1 * (m.turn + 1), influence=0.3, persuaded=-1.0, format=-0.1),
             advantage=m.agent - 0.5,
             kl=0.001,
         )

@@ -232,7 +232,8 @@ class Evaluation:
 class QuestionOutcome:
     """How one question of an evaluation went; two evaluations pair up by ``problem_id``.
 
-    Rows per turn hold the chosen messages in agent order.
+    Rows per turn hold, in agent order, what each agent that has spoken by then stands at: its last
+    chosen message.
     """
 
     problem_id: str

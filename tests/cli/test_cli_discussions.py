@@ -7,6 +7,7 @@ import re
 
 import pytest
 from cli_samples import HOSTILE, HOSTILE_VISIBLE, discussion, message, rewards
+from pay_samples import published
 from rich.console import Console
 
 from maporl_core.cli.views.discussions import (
@@ -17,7 +18,7 @@ from maporl_core.cli.views.discussions import (
     right_by_turn,
     verdict,
 )
-from maporl_core.types import RewardParts
+from maporl_core.types import Pay
 
 
 def console(width: int = 80, terminal: bool = False) -> Console:
@@ -40,16 +41,16 @@ def shown(target: Console) -> str:
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
-        (RewardParts(), "reward 0.00"),
-        (RewardParts(own=0.9), "reward 0.90 (own)"),
-        (RewardParts(own=0.45, influence=0.17), "reward 0.62 = own 0.45 + influence 0.17"),
+        (published(), "reward 0.00"),
+        (published(own=0.9), "reward 0.90 (own)"),
+        (published(own=0.45, influence=0.17), "reward 0.62 = own 0.45 + influence 0.17"),
         (
-            RewardParts(own=0.5, critical=-2.0, unfinished=-0.1),
+            published(own=0.5, critical=-2.0, unfinished=-0.1),
             "reward -1.60 = own 0.50 - critical 2.00 - unfinished 0.10",
         ),
     ],
 )
-def test_pay_in_words_names_the_parts_that_are_not_zero(parts: RewardParts, words: str) -> None:
+def test_pay_in_words_names_the_parts_that_are_not_zero(parts: Pay, words: str) -> None:
     assert reward_words(parts) == words
 
 

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pay_samples import NAMES, published
 
 from maporl_core.config.schema import RewardConfig
 from maporl_core.errors import DataError
 from maporl_core.judging.rewards.maporl import reward_discussion
-from maporl_core.types import REWARD_PARTS, Discussion, Message, Problem, RewardParts
+from maporl_core.types import Discussion, Message, Problem
 
 PROBLEM = Problem("p1", "1 + 1?", "2", "test", "train")
 HORIZONS = ("discounted", "current", "last")
@@ -185,7 +186,7 @@ def test_permuting_agents_permutes_the_rewards(scores, config, data):
     )
     for before, after in zip(plain, moved, strict=True):
         for place, a in enumerate(order):
-            for part in REWARD_PARTS:
+            for part in NAMES:
                 assert getattr(after[place], part) == pytest.approx(
                     getattr(before[a], part), abs=1e-12
                 )
@@ -232,7 +233,7 @@ def test_penalties_are_paid_once_by_that_message_only():
 
 def test_single_agent_and_single_turn_is_just_the_score():
     (row,) = reward_discussion(discussion([[0.25]]), RewardConfig(critical=2.0, constructive=2.0))
-    assert row == (RewardParts(own=0.25),)
+    assert row == (published(own=0.25),)
 
 
 def test_message_without_a_score_is_refused_with_its_place():

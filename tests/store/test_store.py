@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pay_samples import published
 from store_samples import NAMES, discussion, new_run, paid, rewards, summary
 
 from maporl_core.errors import StoreError
@@ -25,7 +27,7 @@ from maporl_core.store.values import (
     unpack_ints,
 )
 from maporl_core.store.writer import StoreWriter
-from maporl_core.types import Discussion, Message, Place, Problem, RewardParts
+from maporl_core.types import Discussion, Message, Place, Problem
 
 HOSTILE = (
     "",
@@ -110,7 +112,7 @@ def test_a_discussion_comes_back_whole_with_its_rewards_and_tokens(tmp_path: Pat
 def test_a_reward_that_is_not_a_number_comes_back_as_such(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     held = discussion(0, ((True,),))
-    odd = MessageReward(RewardParts(own=math.nan, influence=math.inf), math.nan, -math.inf)
+    odd = MessageReward(published(own=math.nan, influence=math.inf), math.nan, -math.inf)
     with StoreWriter(run) as writer:
         (key,) = writer.write_step(1, [Paid(held, {Place(0, 0, 0): odd})], {})
     with StoreReader(run) as reader:
@@ -233,7 +235,7 @@ def test_a_resumed_run_ends_with_the_same_rows_as_a_straight_one(tmp_path: Path)
 def test_a_failing_step_leaves_nothing_behind(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     held = discussion(2)
-    crooked = Paid(held, {Place(0, 2, 0): MessageReward(RewardParts())})
+    crooked = Paid(held, {Place(0, 2, 0): MessageReward(published())})
     with StoreWriter(run) as writer, StoreReader(run) as reader:
         writer.write_step(1, [paid(1)], {"a": 1.0})
         with pytest.raises(ValueError, match="no message"):
@@ -286,3 +288,22 @@ def test_asking_for_what_is_not_there_is_one_clear_line(tmp_path: Path) -> None:
             reader.request(5)
         with pytest.raises(StoreError, match="no reward part 'owm': one of own"):
             reader.reward_values("owm")
+
+
+def test_outcomes_of_turns_in_which_not_everybody_speaks_are_what_each_stands_at(
+    tmp_path: Path,
+) -> None:
+    held = discussion()
+    (first, second), *_ = held.messages
+    again = replace(second, turn=1, answer="7", correct=not second.correct, score=0.25)
+    ragged = replace(held, messages=((first, second), (again,)))
+    with StoreWriter(new_run(tmp_path)) as store:
+        key = store.write_evaluation(0, summary(), [Paid(ragged)])
+        with StoreReader(store.run) as reader:
+            (outcome,) = reader.outcomes(key)
+    assert outcome.correct_TA == (
+        (first.correct, second.correct),
+        (first.correct, not second.correct),
+    )
+    assert outcome.answer_TA[1] == (first.answer, "7")
+    assert outcome.score_TA[1] == (first.score, 0.25)

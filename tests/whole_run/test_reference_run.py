@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import reference_run as ref
 import torch
+from pay_samples import NAMES
 from safetensors.numpy import load_file, save_file
 from small import EOS
 from tokenizers import Tokenizer, models, pre_tokenizers
@@ -27,7 +28,6 @@ from maporl_core.kit.progress import Silent
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader
 from maporl_core.train import train
-from maporl_core.types import REWARD_PARTS
 
 AGENTS = ("Ada", "Bo")
 STEPS, EPOCHS = 3, 2
@@ -339,7 +339,7 @@ def test_every_reward_part_is_the_references(left: Left) -> None:
             expected = parts_of(stored)
             for t, row in enumerate(stored.rewards_TA):
                 for a, paid in enumerate(row):
-                    found = {name: getattr(paid.parts, name) for name in REWARD_PARTS}
+                    found = {name: getattr(paid.parts, name) for name in NAMES}
                     assert found == pytest.approx(expected[t][a], abs=1e-6)
                     assert paid.parts.total == pytest.approx(sum(expected[t][a].values()), abs=1e-6)
 

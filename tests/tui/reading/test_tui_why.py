@@ -10,11 +10,12 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
+from pay_samples import published
 
 from maporl_core.config.schema import RewardConfig, RunConfig
 from maporl_core.judging.rewards.maporl import reward_discussion
 from maporl_core.store.reader import DiscussionRow, MessageReward, StoredDiscussion
-from maporl_core.types import REWARD_PARTS, Discussion, Message, Place, Problem, RewardParts
+from maporl_core.types import REWARD_PARTS, Discussion, Message, Place, Problem
 from maporl_tui.reading.why import Account, Why, account, arithmetic, explain_message
 
 NAMES = ("Ada", "Bo", "Cy", "Di", "Ed")
@@ -403,7 +404,7 @@ def test_a_tiny_part_is_not_printed_as_zero() -> None:
 
 def test_numbers_that_are_none_are_shown_and_not_summed() -> None:
     whole = stored(talk(["r"]), PAYING)
-    broken = {Place(1, 0, 0): MessageReward(RewardParts(own=float("nan")), None, None)}
+    broken = {Place(1, 0, 0): MessageReward(published(own=float("nan")), None, None)}
     found = account(replace(whole, rewards=broken), RunConfig(reward=PAYING))
     assert found is not None
     assert explain_message(found, 0, 0)[0].text == "own nan ≈ nan"
