@@ -127,12 +127,14 @@ def train(
     Raises ConfigError for a name that is taken, and whatever ``train.train`` raises.
     """
     from maporl_core.config.resumable import check_resumable
+    from maporl_core.runs.same_data import check_moved
     from maporl_core.train import train as run_loop
 
     if resume is not None:
         wanted = config if config is not None else resume.config
         check_resumable(resume.config, wanted)
         run = RunDir(resume.path)
+        check_moved(run, resume.config, wanted)
     else:
         wanted = config if config is not None else load_config()
         run = RunDir.create(Path(root), wanted.name, dump_toml(wanted))

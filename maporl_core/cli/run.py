@@ -37,6 +37,7 @@ from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError, Interrupted, MaporlError, StoreError
 from maporl_core.kit.signals import StopFlag, stop_signals
 from maporl_core.kit.user_paths import free_name
+from maporl_core.runs.same_data import check_moved
 from maporl_core.store.checkpoint import list_checkpoints
 from maporl_core.store.failures import store_errors
 from maporl_core.store.paths import RunDir, remove_run
@@ -136,6 +137,7 @@ def _create(root: Path, config: RunConfig, own_name: bool) -> tuple[RunDir, RunC
 def _resume(run: RunDir, config: RunConfig, json: bool, stop: StopFlag) -> None:
     stored = stored_config(run)
     check_resumable(stored, config)
+    check_moved(run, stored, config)
     done = max((entry.step for entry in list_checkpoints(run)), default=0)
     if config.train.steps < done:
         raise ConfigError(

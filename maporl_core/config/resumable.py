@@ -25,10 +25,12 @@ HARMLESS_KEYS: frozenset[str] = frozenset(
         "update.max_bad_steps",
         "update.mismatch_warn",
         "verifier.gap_warn",
+        "task.path",
     }
 )
 """Keys that a resumed run may change: they decide when it stops, looks and saves, how much memory
-it takes, and when it warns, not what it learns."""
+it takes, and when it warns, not what it learns; the data may lie in another place, where
+``runs.same_data`` finds it unchanged."""
 
 
 def config_diff(a: RunConfig, b: RunConfig) -> list[str]:

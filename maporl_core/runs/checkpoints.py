@@ -19,6 +19,7 @@ from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError, StoreError
 from maporl_core.learning.updater import Updater
 from maporl_core.runs.run_state import load_run_state, save_run_state, seed_random_states
+from maporl_core.runs.same_data import check_moved
 from maporl_core.store.checkpoint import (
     Resumable,
     clean_leftovers,
@@ -30,6 +31,7 @@ from maporl_core.store.failures import store_errors
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import StoreReader
 from maporl_core.store.writer import StoreWriter
+from maporl_core.tasks.base import Task
 
 CONFIG = "config.toml"
 """The resolved config inside a checkpoint."""
@@ -66,7 +68,7 @@ def _score(run: RunDir, step: int) -> float | None:
 
 
 def restore(
-    run: RunDir, store: StoreWriter, config: RunConfig, updater: Updater, say: Say
+    run: RunDir, store: StoreWriter, config: RunConfig, updater: Updater, task: Task, say: Say
 ) -> tuple[int, int, bool]:
     """Load the newest whole checkpoint into the updater and its policies.
 
@@ -82,7 +84,7 @@ def restore(
     step, bad_steps = 0, 0
     seed_random_states(config.seed)
     if found.checkpoint is not None:
-        _check_config(found.checkpoint.path, config)
+        _check_config(run, found.checkpoint.path, config, task)
         step, bad_steps = load_run_state(found.checkpoint.path, updater.policies, updater)
     set_aside(path for path, _ in found.passed_over)
     store.truncate_after(step)
@@ -111,7 +113,7 @@ def _refuse_to_start_over(run: RunDir, found: Resumable) -> None:
         )
 
 
-def _check_config(folder: Path, config: RunConfig) -> None:
+def _check_config(run: RunDir, folder: Path, config: RunConfig, task: Task) -> None:
     """The run's own config.toml may have been edited since the checkpoint was written."""
     path = folder / CONFIG
     if not path.is_file():
@@ -124,3 +126,4 @@ def _check_config(folder: Path, config: RunConfig) -> None:
             f"read: {error}"
         ) from error
     check_resumable(made_with, config)
+    check_moved(run, made_with, config, task)

@@ -22,6 +22,7 @@ from maporl_core.runs.checkpoints import restore, save
 from maporl_core.runs.evaluate import evaluate, gain_between, held_out
 from maporl_core.runs.orders import Orders
 from maporl_core.runs.run_state import save_policies, seed_random_states
+from maporl_core.runs.same_data import note_data
 from maporl_core.runs.step_metrics import not_finite, out_of_context
 from maporl_core.store.checkpoint import atomic_folder
 from maporl_core.store.lock import RunLock
@@ -69,14 +70,16 @@ class Session:
 
     def begin(self) -> int:
         seed_random_states(self.config.seed)  # a resumed run gets their states back instead
+        note_data(self.run, self.store, self.assembly.task)
         self.say("info", "run", f"run {self.run.name} starts in {self.run.path}")
         return 0
 
     def restore(self) -> int:
         """Load the newest whole checkpoint; returns the number of finished steps."""
         step, self._bad_steps, saved = restore(
-            self.run, self.store, self.config, self.updater, self.say
+            self.run, self.store, self.config, self.updater, self.assembly.task, self.say
         )
+        note_data(self.run, self.store, self.assembly.task)
         self._saved = step if saved else None
         return step
 

@@ -57,6 +57,19 @@ class StoredTask:
         return self.rows[split]
 
 
+def content_of(task: object) -> str | None:
+    """A hash of every problem of a stored task, in order; None for tasks that make theirs."""
+    if not isinstance(task, StoredTask):
+        return None
+    digest = blake2b(digest_size=16)
+    for split, problems in task.rows.items():
+        for problem in problems:
+            meta = sorted(problem.meta.items())
+            row = repr((split, problem.id, problem.question, problem.gold, meta))
+            digest.update(row.encode("utf-8", "surrogatepass") + b"\0")
+    return digest.hexdigest()
+
+
 def unknown_split(task: str, split: str, known: Iterable[str]) -> DataError:
     """The error for a split that a task does not have."""
     names = list(known)
