@@ -170,11 +170,18 @@ class Pay:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why one part of a message's pay is what it is: the amount, and lines in plain words."""
+    """Why one part of a message's pay is what it is, or with ``part`` "" a note on the message.
+
+    The first of ``words`` is about the part, the others say where it comes from.  ``about`` names
+    the messages that the words speak of, one by one, as far as it goes.  ``brief``: a few words
+    that have room in a sum.
+    """
 
     part: str
     amount: float
     words: tuple[str, ...]
+    about: tuple[Place, ...] = ()
+    brief: str = ""
 
 
 REWARD_PARTS = (

@@ -97,15 +97,33 @@ def test_a_candidate_that_was_not_taken_is_paid_as_if_it_had_ended_the_discussio
     assert {place: pay for place, pay in paid.items() if place.branch == 0} == plain
 
 
-def test_every_part_that_pays_says_why() -> None:
+def test_every_part_that_pays_says_why_and_what_else_it_speaks_of() -> None:
     scheme = Maporl(PAYING)
-    reasons = scheme.explain(SOLVERS_AND_JUDGE, Place(0, 2, 0))
-    assert [(reason.part, reason.amount) for reason in reasons] == [("own", 0.8), ("persuaded", 3)]
-    assert reasons[0].words == ("turn 3 A: score 0.8 × weight 1 / 1 = 0.8",)
-    assert reasons[1].words == ("went from wrong to right; it went with the others",)
-    judge = scheme.explain(SOLVERS_AND_JUDGE, Place(0, 1, 2))
-    assert judge[-1].words == ("the others moved from tied to right",)
-    assert judge[-1].amount == 0.0
+    own, influence, persuaded = scheme.explain(SOLVERS_AND_JUDGE, Place(7, 2, 0))
+    assert (own.part, own.amount) == ("own", 0.8)
+    assert own.words == ("own 0.800 = score 0.800 (the last turn: only this score counts)",)
+    assert own.about == (Place(7, 2, 0),)
+    assert influence.words == ("influence 0: no later turn was held",)
+    assert (persuaded.part, persuaded.amount) == ("persuaded", 3)
+    assert persuaded.brief == "A went wrong → right"
+    assert persuaded.words == (
+        "persuaded +3.000 = reward.persuaded 3 × +1: A went wrong → right, over to the majority of "
+        "the others, right in turn 2 (2 of 2)",
+        "turn 1, A: ✗ wrong",
+        "turn 1, B: ✓ right",
+        "turn 2, C: ✓ right",
+    )
+    assert persuaded.about[1:] == (Place(7, 0, 0), Place(7, 0, 1), Place(7, 1, 2))
+
+
+def test_a_tie_that_paid_nothing_is_a_note_without_a_part() -> None:
+    note = Maporl(PAYING).explain(SOLVERS_AND_JUDGE, Place(0, 1, 2))[-1]
+    assert (note.part, note.amount) == ("", 0.0)
+    assert note.words == (
+        "tie: the others went tied → right (1 → 2 of 2 right), so influence pays nothing",
+        "A: turn 1 ✗ wrong → turn 3 ✓ right",
+        "B: turn 1 ✓ right → turn 1 ✓ right",
+    )
 
 
 def test_amounts_of_reasons_add_up_to_the_total() -> None:

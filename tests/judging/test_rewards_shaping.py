@@ -13,7 +13,6 @@ from maporl_core.errors import DataError
 from maporl_core.judging.rewards.maporl import (
     ShapingRow,
     count_shaping,
-    explain_event,
     reward_discussion,
     shaping_events,
 )
@@ -269,21 +268,6 @@ def test_gold_verdict_goes_before_the_score():
 def test_message_with_neither_verdict_nor_score_is_refused():
     with pytest.raises(DataError, match="score the discussion with a verifier first"):
         shaping_events(discussion([[None]], [[None]]))
-
-
-def test_events_say_in_words_what_fired_and_what_was_tied():
-    came_over = shaping_events(discussion([[W, R], [R, R]]))
-    assert explain_event(came_over[1][0]) == (
-        "persuaded +1: went from wrong to right; it went with the others",
-    )
-    assert explain_event(came_over[0][1]) == (
-        "persuasive +1: was right; the others then moved from wrong to right, towards its verdict",
-    )
-    split = shaping_events(discussion([[W, R, W], [R, R, R]]))
-    assert explain_event(split[1][0]) == (
-        "no self-revision pay: went from wrong to right while the others were tied",
-    )
-    assert explain_event(split[0][0]) == ("no influence pay: the others moved from tied to right",)
 
 
 def test_counts_name_every_row_even_when_nothing_happened():

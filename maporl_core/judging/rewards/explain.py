@@ -1,54 +1,58 @@
 """Why a message was paid what it was paid, in plain words.
 
-In: score terms, incentive events, a message.  Out: lines for people, from 1 where they count.
-Pure.  Neighbour: ``maporl`` makes Reasons of them.
+In: a ``Told`` message.  Out: Reasons in the order in which they are read: a note on how right was
+judged, the parts, notes on what did not pay.  Pure.  Neighbours: ``maporl`` hands them out;
+``explain_scores`` and ``explain_incentives`` word the larger parts.
 """
 
 from __future__ import annotations
 
-from maporl_core.judging.rewards.incentives import ShapingEvent, ShapingRow
-from maporl_core.judging.rewards.verification import ScoreTerm
-from maporl_core.types import Discussion
+from maporl_core.judging.rewards.explain_incentives import (
+    INCENTIVES,
+    incentive_reasons,
+    judged_note,
+    off,
+    unpaid_notes,
+)
+from maporl_core.judging.rewards.explain_scores import influence_reason, own_reason
+from maporl_core.judging.rewards.told import Told
+from maporl_core.kit.figures import digits_for, figure
+from maporl_core.types import Message, Reason
 
 
-def term_words(discussion: Discussion, term: ScoreTerm) -> str:
-    """ "turn 2 Bo: score 0.9 × weight 0.3 / 2 agents / 1.39 = 0.0971"."""
-    shared = f" / {term.members} agents" if term.members > 1 else ""
-    return (
-        f"turn {term.turn + 1} {discussion.agents[term.agent]}: score {term.score:.3g} × weight "
-        f"{term.weight:.3g}{shared} / {term.denominator:.3g} = {term.paid:.3g}"
+def explain(told: Told) -> tuple[Reason, ...]:
+    """Every reason; parts that neither pay nor say anything are left out."""
+    reasons = [judged_note(told)] if judges_by_score(told) else []
+    reasons += [own_reason(told), influence_reason(told)]
+    for name in INCENTIVES:
+        reasons += incentive_reasons(told, name)
+    message = told.message
+    if message.answer is None:
+        story = "no answer could be read from this message"
+        reasons.append(_penalty(told, "format", story, "no answer"))
+    if message.finish == "length":
+        story = "stopped by the length limit, before its end token"
+        reasons.append(_penalty(told, "unfinished", story, "cut at the length limit"))
+    return (*reasons, *unpaid_notes(told))
+
+
+def judges_by_score(told: Told) -> bool:
+    """Whether incentives may rest on a score: no gold answer, or a learned verifier decides."""
+    if off(told.options) or len(told.held.agents) < 2:
+        return False
+    return any(
+        rests_on_score(message, told.by_score) for row in told.held.messages for message in row
     )
 
 
-def explain_event(event: ShapingEvent) -> tuple[str, ...]:
-    """One plain sentence per row that fired and per tie; empty when nothing happened."""
-    sentences = [f"{row.name} {row.weight:+.3g}: {row_words(event, row)}" for row in event.rows]
-    if event.revision_tied:
-        sentences.append(f"no self-revision pay: {revision_tie_words(event)}")
-    if event.influence_tied:
-        sentences.append(f"no influence pay: {influence_tie_words(event)}")
-    return tuple(sentences)
+def rests_on_score(message: Message, by_score: bool) -> bool:
+    return (by_score or message.correct is None) and message.answer is not None
 
 
-def row_words(event: ShapingEvent, row: ShapingRow) -> str:
-    """What a row that fired rewards or punishes."""
-    own = _word(event.right)
-    if row.name in ("critical", "persuaded"):
-        seen = "it broke with" if row.name == "critical" else "it went with"
-        return f"went from {_word(event.right_before)} to {own}; {seen} the others"
-    moved = "wrong to right" if row.weight > 0 else "right to wrong"
-    seen = "against" if row.name == "constructive" else "towards"
-    return f"was {own}; the others then moved from {moved}, {seen} its verdict"
-
-
-def revision_tie_words(event: ShapingEvent) -> str:
-    before, now = _word(event.right_before), _word(event.right)
-    return f"went from {before} to {now} while the others were tied"
-
-
-def influence_tie_words(event: ShapingEvent) -> str:
-    return f"the others moved from {event.others} to {event.others_after}"
-
-
-def _word(right: bool | None) -> str:
-    return "right" if right else "wrong"
+def _penalty(told: Told, name: str, story: str, brief: str) -> Reason:
+    value = told.pay.parts[name]
+    if value:
+        text = f"{name} {figure(value, digits_for([value]))} = reward.{name}: {story}"
+    else:
+        text = f"{name} 0: {story}; reward.{name} is 0, so it costs nothing"
+    return Reason(name, value, (text,), (told.place(told.message),), brief)

@@ -16,13 +16,8 @@ from typing import get_args
 
 from maporl_core.config.schema import RewardConfig
 from maporl_core.judging.rewards.base import Need, ended_by, message_at
-from maporl_core.judging.rewards.explain import (
-    explain_event,
-    influence_tie_words,
-    revision_tie_words,
-    row_words,
-    term_words,
-)
+from maporl_core.judging.rewards.explain import explain, rests_on_score
+from maporl_core.judging.rewards.explain_incentives import off
 from maporl_core.judging.rewards.incentives import (
     SCORE_THRESHOLD,
     Incentive,
@@ -32,6 +27,7 @@ from maporl_core.judging.rewards.incentives import (
     count_shaping,
     shaping_events,
 )
+from maporl_core.judging.rewards.told import Told
 from maporl_core.judging.rewards.verification import (
     Scores_TA,
     ScoreTerm,
@@ -49,7 +45,6 @@ __all__ = [
     "ShapingRow",
     "Tie",
     "count_shaping",
-    "explain_event",
     "reward_discussion",
     "score_terms",
     "shaping_events",
@@ -95,16 +90,22 @@ class Maporl:
         return paid
 
     def explain(self, held: Discussion, place: Place) -> tuple[Reason, ...]:
-        """One Reason per part that pays or says something, in the order of the parts."""
-        message = message_at(held, place)
-        seen = held if message.chosen else ended_by(held, message)
-        pay = dict(self._said(seen))[place.turn, place.agent]
-        words = self._words(seen, message)
-        return tuple(
-            Reason(name, amount, tuple(words.get(name, ())))
-            for name, amount in pay.parts.items()
-            if amount != 0 or words.get(name)
-        )
+        """Reasons in the order of the parts, notes before and after them."""
+        told = self._told(held, message_at(held, place), place.discussion)
+        return explain(told)
+
+    def verdicts(self, held: Discussion) -> dict[Place, bool]:
+        """What counts as right where a score decides it; nothing where the answers' marks do."""
+        if self._counts_marks(held):
+            return {}
+        events = shaping_events(held, self.options.tie, self.by_score)
+        right = {(e.turn, e.agent): e.right for row in events for e in row}
+        return {
+            Place(0, m.turn, m.agent, m.branch): right[m.turn, m.agent]
+            for row in held.messages
+            for m in row
+            if m.chosen and m.answer is not None
+        }
 
     def counts(self, held: Sequence[Discussion]) -> dict[str, float]:
         """How often each incentive fired ("shaping/critical+" …), paid or not, and each tie."""
@@ -122,25 +123,17 @@ class Maporl:
             for message, pay in zip(discussion.said(turn), row, strict=True):
                 yield (turn, message.agent), pay
 
-    def _words(self, held: Discussion, message: Message) -> dict[str, list[str]]:
-        """Lines by part; ties under the first part of the two that they kept from paying."""
-        words: dict[str, list[str]] = {}
-        for term in score_terms(held, message.turn, message.agent, self.options):
-            own = (term.turn, term.agent) == (message.turn, message.agent)
-            words.setdefault("own" if own else "influence", []).append(term_words(held, term))
-        events = shaping_events(held, self.options.tie, self.by_score)[message.turn]
-        event = next(event for event in events if event.agent == message.agent)
-        for row in event.rows:
-            words.setdefault(row.name, []).append(row_words(event, row))
-        if event.revision_tied:
-            words.setdefault("critical", []).append(revision_tie_words(event))
-        if event.influence_tied:
-            words.setdefault("constructive", []).append(influence_tie_words(event))
-        if message.answer is None:
-            words["format"] = ["no answer could be read"]
-        if message.finish == "length":
-            words["unfinished"] = ["cut off at the length limit"]
-        return words
+    def _told(self, held: Discussion, message: Message, key: int = 0) -> Told:
+        """A message beside what was paid for it, in the discussion that it saw."""
+        seen = held if message.chosen else ended_by(held, message)
+        pay = dict(self._said(seen))[message.turn, message.agent]
+        return Told(seen, message, self.options, pay, self.by_score, key)
+
+    def _counts_marks(self, held: Discussion) -> bool:
+        """Whether the incentives judge every message as its answer is marked, or not at all."""
+        if off(self.options) or len(held.agents) < 2:
+            return True
+        return not any(rests_on_score(m, self.by_score) for row in held.messages for m in row)
 
 
 def reward_discussion(
