@@ -17,13 +17,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from maporl_core.types import REWARD_PARTS
-
 Piece = tuple[str, str]
 """(text, look): a part's name, the same after "-" for faint, "right", "wrong" or "axis"."""
 Rows = list[list[Piece]]
 
-GLYPHS = dict(zip(REWARD_PARTS, "█▓▒░#+x/", strict=True))
+GLYPHS = "█▓▒░#+x/o%=*"
+"""Characters of parts in their order; those of more parts are the same again."""
 _MARGIN = 7
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _MOST_BINS = 30
@@ -137,17 +136,24 @@ def _axis(low: float, high: float, zero: int | None, width: int, room: int) -> s
     return line[:room]
 
 
-def stack_rows(points: Sequence[Point], chosen: str, columns: int, lines: int) -> Rows:
-    """Means of all parts as stacked bars, negative ones below zero; one bar per point.
+def glyph(name: str, parts: Sequence[str]) -> str:
+    """The character of a part, by its place among them."""
+    return GLYPHS[parts.index(name) % len(GLYPHS)]
+
+
+def stack_rows(
+    points: Sequence[Point], parts: Sequence[str], chosen: str, columns: int, lines: int
+) -> Rows:
+    """Means of all ``parts`` as stacked bars, negative ones below zero; one bar per point.
 
     A ``chosen`` part lies next to zero and the others are faint; "total" chooses none.
     """
     room, height = columns - _MARGIN, lines - 1
     if room < 4 or height < 2 or not points:
         return []
-    order = sorted(REWARD_PARTS, key=lambda name: name != chosen)
+    order = sorted(parts, key=lambda name: name != chosen)
     first, last = f"{points[0].step}", f"{points[-1].step}"
-    points = _merged(points, math.ceil(len(points) / room))
+    points = _merged(points, math.ceil(len(points) / room), parts)
     tops = [sum(max(0.0, _of(point, name)) for name in order) for point in points]
     floors = [sum(min(0.0, _of(point, name)) for name in order) for point in points]
     high, low = max(0.0, *tops), min(0.0, *floors)
@@ -170,7 +176,7 @@ def stack_rows(points: Sequence[Point], chosen: str, columns: int, lines: int) -
                 pieces.append((" " * each, "axis"))
                 continue
             look = name if chosen in ("total", name) else f"-{name}"
-            pieces.append((GLYPHS[name] * (each - gap) + " " * gap, look))
+            pieces.append((glyph(name, parts) * (each - gap) + " " * gap, look))
         rows.append(pieces)
     width = each * len(points) - gap
     between = " " * max(1, width - len(first) - len(last))
@@ -185,7 +191,7 @@ def _end(value: float) -> str:
     return text.removeprefix("-") if float(text) == 0 else text
 
 
-def _merged(points: Sequence[Point], together: int) -> Sequence[Point]:
+def _merged(points: Sequence[Point], together: int, parts: Sequence[str]) -> Sequence[Point]:
     """Means of so many neighbours each."""
     if together == 1:
         return points
@@ -193,7 +199,7 @@ def _merged(points: Sequence[Point], together: int) -> Sequence[Point]:
     return [
         Point(
             group[0].step,
-            {name: statistics.fmean(_of(p, name) for p in group) for name in REWARD_PARTS},
+            {name: statistics.fmean(_of(p, name) for p in group) for name in parts},
         )
         for group in groups
     ]
@@ -217,22 +223,24 @@ def _part_at(point: Point, order: Sequence[str], value: float) -> str | None:
     return None
 
 
-def legend(points: Sequence[Point]) -> list[tuple[str, str]]:
+def legend(points: Sequence[Point], parts: Sequence[str]) -> list[tuple[str, str]]:
     """(text, part) of every part that is not 0 somewhere, with its last mean."""
     found = []
-    for name in REWARD_PARTS:
+    for name in parts:
         if any(_of(point, name) for point in points):
             value = _of(points[-1], name)
             number = f"{value:+.3f}" if not value or abs(value) >= 5e-4 else f"{value:+.1e}"
-            found.append((f"{GLYPHS[name]} {name} {number}".replace("-", "−"), name))
+            found.append((f"{glyph(name, parts)} {name} {number}".replace("-", "−"), name))
     return found
 
 
-def stack_and_legend(points: Sequence[Point], chosen: str, columns: int, lines: int) -> Rows:
+def stack_and_legend(
+    points: Sequence[Point], parts: Sequence[str], chosen: str, columns: int, lines: int
+) -> Rows:
     """``stack_rows`` below its legend, where both have room."""
     rows: Rows = []
     used = columns
-    entries = [("mean per message, by step:", "axis"), *legend(points)] if points else []
+    entries = [("mean per message, by step:", "axis"), *legend(points, parts)] if points else []
     for text, name in entries:
         if used + len(text) + 2 > columns:
             rows.append([])
@@ -241,4 +249,4 @@ def stack_and_legend(points: Sequence[Point], chosen: str, columns: int, lines: 
         used += len(text) + 2
     if len(rows) > lines // 2 or any(len(text) + 2 > columns for text, _ in entries):
         rows = []
-    return rows + stack_rows(points, chosen, columns, lines - len(rows))
+    return rows + stack_rows(points, parts, chosen, columns, lines - len(rows))

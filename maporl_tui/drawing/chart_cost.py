@@ -32,7 +32,7 @@ def chart_cost(run: RunDir, width: int = 30, height: int = 8) -> ChartCost:
     """
     with StoreReader(run) as reader:
         names, last = reader.metric_names(), reader.status().step
-        specs = charts_of(names)
+        specs = charts_of(names, declared=[part.name for part in reader.reward_parts()])
         metrics = dict.fromkeys(one.metric for spec in specs for one in spec.series)
         start = time.perf_counter()
         series = {name: reader.series(name, 2 * width) for name in metrics}

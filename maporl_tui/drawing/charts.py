@@ -10,14 +10,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from maporl_core.types import REWARD_PARTS
-
 TONES = 8
 """Colours of curves: 1 to 6 as agents have them, 7 plain text, 8 muted."""
 _PLAIN, _MUTED = 7, 8
 
-_PART_KEYS = "oicpnsfu"
-"""One letter per reward part, in the order of ``REWARD_PARTS``."""
+_KEYS = "abcdefghijklmnopqrstuvwxyz123456789"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +41,20 @@ class ChartSpec:
     markers: tuple[SeriesSpec, ...] = ()
 
 
-def charts_of(names: Iterable[str], policies: Sequence[str] = ()) -> tuple[ChartSpec, ...]:
+def charts_of(
+    names: Iterable[str], policies: Sequence[str] = (), declared: Sequence[str] = ()
+) -> tuple[ChartSpec, ...]:
     """The charts for the metrics that a run has written, in the order they are shown.
 
     ``policies`` is the order in which they get their colours; those not named come after.
+    ``declared``: the parts of the run's reward, in their order.
     """
     known = set(names)
     turns = _turns(known, "accuracy")
     last = turns[-1] if turns else 0
     parts = [
-        SeriesSpec(f"reward/{part}", part, _PART_KEYS[i], i % 6 + 1)
-        for i, part in enumerate(REWARD_PARTS)
+        SeriesSpec(f"reward/{part}", part, key, i % 6 + 1)
+        for i, (part, key) in enumerate(zip(declared, part_letters(declared), strict=True))
     ]
     found = (
         ChartSpec(
@@ -170,3 +170,13 @@ def letters(names: Sequence[str]) -> tuple[str, ...]:
     if len(set(firsts)) == len(names) and all(f.isascii() and f.isalnum() for f in firsts):
         return tuple(firsts)
     return tuple("123456789abcdefghijklmnopqrstuvwxyz"[i % 35] for i in range(len(names)))
+
+
+def part_letters(names: Sequence[str]) -> tuple[str, ...]:
+    """One letter per name: the first of its own that none before it has, else any that is left."""
+    taken: list[str] = []
+    for name in names:
+        own = [letter for letter in name.lower() if letter.isascii() and letter.isalnum()]
+        free = (letter for letter in (*own, *_KEYS) if letter not in taken)
+        taken.append(next(free, "·"))
+    return tuple(taken)

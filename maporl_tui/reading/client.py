@@ -121,6 +121,7 @@ def read_news(reader: StoreReader, view: RunView) -> News:
         events=reader.last_events(1000) if event == 0 else reader.events_since(event),
         metrics=reader.latest_metrics() if new_step else None,
         metric_names=reader.metric_names() if new_step else None,
+        parts=reader.reward_parts() if new_step else None,
         last_written=written,
         live=_live(reader, view),
         evaluations=reader.evaluations(),

@@ -8,27 +8,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from maporl_core.kit.finite import finite
 from maporl_core.store.reader import MessageReward
-from maporl_core.types import REWARD_PARTS
+from maporl_core.types import Place
 from maporl_tui.drawing.text import one_line, safe
 from maporl_tui.reading.debate_records import Debate, Said
 
-Rewards = Sequence[Sequence[MessageReward]] | None
+Rewards = Mapping[Place, MessageReward] | None
 
 
-def debate_file(path: Path, run: str, debate: Debate, rewards_TA: Rewards) -> str:
+def debate_file(path: Path, run: str, debate: Debate, rewards: Rewards) -> str:
     """The debate for ``path``: JSON when it ends in ``.json``, else Markdown."""
     if path.suffix.lower() == ".json":
-        return debate_json(run, debate, rewards_TA)
-    return debate_markdown(run, debate, rewards_TA)
+        return debate_json(run, debate, rewards)
+    return debate_markdown(run, debate, rewards)
 
 
-def debate_json(run: str, debate: Debate, rewards_TA: Rewards) -> str:
+def debate_json(run: str, debate: Debate, rewards: Rewards) -> str:
     """One JSON object; text is exactly as stored, and turns and agents count from 1."""
     return (
         json.dumps(
@@ -44,7 +44,7 @@ def debate_json(run: str, debate: Debate, rewards_TA: Rewards) -> str:
                 "agents": list(debate.agents),
                 "stopped_early": debate.stopped_early,
                 "turns": [
-                    [_message_json(said, _paid(rewards_TA, said)) for said in row]
+                    [_message_json(said, _paid(rewards, debate.key, said)) for said in row]
                     for row in debate.rows_TA
                 ],
             },
@@ -58,9 +58,9 @@ def debate_json(run: str, debate: Debate, rewards_TA: Rewards) -> str:
 def _message_json(said: Said, paid: MessageReward | None) -> dict[str, Any]:
     reward: dict[str, Any] | None = None
     if paid is not None:
-        reward = {name: finite(getattr(paid.parts, name)) for name in REWARD_PARTS}
+        reward = {name: finite(value) for name, value in paid.pay.parts.items()}
         reward |= {
-            "total": finite(paid.parts.total),
+            "total": finite(paid.pay.total),
             "advantage": finite(paid.advantage),
             "kl": finite(paid.kl),
         }
@@ -82,7 +82,7 @@ def _message_json(said: Said, paid: MessageReward | None) -> dict[str, Any]:
     }
 
 
-def debate_markdown(run: str, debate: Debate, rewards_TA: Rewards) -> str:
+def debate_markdown(run: str, debate: Debate, rewards: Rewards) -> str:
     """A page of Markdown; what models wrote stands in code blocks, so that it stays as written."""
     number = "being written" if debate.key is None else f"debate {debate.key}"
     split = debate.split if debate.label is None else f"{debate.split} {one_line(debate.label)}"
@@ -99,7 +99,12 @@ def debate_markdown(run: str, debate: Debate, rewards_TA: Rewards) -> str:
     for turn, row in enumerate(debate.rows_TA):
         lines += [f"## Turn {turn + 1}", ""]
         for said in row:
-            lines += [f"### {inline(said.name)}", "", _verdict(said, _paid(rewards_TA, said)), ""]
+            lines += [
+                f"### {inline(said.name)}",
+                "",
+                _verdict(said, _paid(rewards, debate.key, said)),
+                "",
+            ]
             lines += [*_block(said.text), ""]
     if debate.stopped_early:
         lines += ["All agents agreed: the discussion stopped here.", ""]
@@ -121,16 +126,18 @@ def _verdict(said: Said, paid: MessageReward | None) -> str:
     if said.dropped:
         parts.append(f"{said.dropped} prompt tokens dropped")
     if paid is not None:
-        own = [(n, getattr(paid.parts, n)) for n in REWARD_PARTS if getattr(paid.parts, n)]
+        own = [(name, value) for name, value in paid.pay.parts.items() if value]
         sums = " ".join(f"{name} {value:+.3f}" for name, value in own)
-        parts.append(f"reward {paid.parts.total:+.3f}" + (f" ({sums})" if len(own) > 1 else ""))
+        parts.append(f"reward {paid.pay.total:+.3f}" + (f" ({sums})" if len(own) > 1 else ""))
     elif said.reward is not None:
         parts.append(f"reward {said.reward:+.3f}")
     return ", ".join(parts)
 
 
-def _paid(rewards_TA: Rewards, said: Said) -> MessageReward | None:
-    return rewards_TA[said.turn][said.agent] if rewards_TA else None
+def _paid(rewards: Rewards, key: int | None, said: Said) -> MessageReward | None:
+    if rewards is None or key is None:
+        return None
+    return rewards.get(Place(key, said.turn, said.agent, said.branch))
 
 
 def _block(text: str) -> list[str]:

@@ -50,6 +50,7 @@ class Said:
     finish: Finish | None = None
     dropped: int = 0
     status: Status = "stored"
+    branch: int = 0
 
     @property
     def is_over(self) -> bool:
@@ -112,7 +113,7 @@ def stored_debate(stored: StoredDiscussion, evaluations: Sequence[Evaluation] = 
     row, held = stored.row, stored.discussion
     rows = []
     for turn, messages in enumerate(held.messages):
-        rewards = stored.rewards_TA[turn] if stored.rewards_TA else (None,) * len(messages)
+        rewards = [stored.reward(message) for message in messages]
         earlier = held.messages[turn - 1] if turn else (None,) * len(messages)
         rows.append(
             tuple(
@@ -149,7 +150,7 @@ def said_of(
         correct=message.correct,
         score=message.score,
         change=None if before is None else change_of(before, message),
-        reward=None if reward is None else reward.parts.total,
+        reward=None if reward is None else reward.pay.total,
         finish=message.finish,
         dropped=message.dropped_context,
     )

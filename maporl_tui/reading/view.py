@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from maporl_core.config.schema import RunConfig
 from maporl_core.kit.plain_text import one_line
 from maporl_core.store.reader import Evaluation, Event, LiveDiscussion, Request, RunStatus
+from maporl_core.types import Part
 
 KEPT_EVENTS = 1000
 _STAGE = "stage"
@@ -37,6 +38,7 @@ class News:
     events: tuple[Event, ...] = ()
     metrics: Mapping[str, float] | None = None
     metric_names: tuple[str, ...] | None = None
+    parts: tuple[Part, ...] | None = None
     last_written: float | None = None
     live: LiveDiscussion | None = None
     evaluations: tuple[Evaluation, ...] | None = None
@@ -78,6 +80,7 @@ class RunView:
     events: tuple[Event, ...] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
     metric_names: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()  # of the reward, as the run declares them
     last_written: float | None = None
     live: LiveDiscussion | None = None
     evaluations: tuple[Evaluation, ...] = ()
@@ -163,6 +166,7 @@ def apply_news(view: RunView, news: News) -> RunView:
         events=events[-KEPT_EVENTS:],
         metrics=view.metrics if news.metrics is None else news.metrics,
         metric_names=view.metric_names if news.metric_names is None else news.metric_names,
+        parts=view.parts if news.parts is None else news.parts,
         last_written=view.last_written if news.last_written is None else news.last_written,
         live=view.live if news.live is None else news.live,
         evaluations=view.evaluations if news.evaluations is None else news.evaluations,

@@ -46,7 +46,7 @@ BREACHES: set[tuple[str, str]] = set()
 
 TUI_MAY_IMPORT = {
     *("config", "types", "errors", "kit.plain_text"),
-    *("kit.finite", "kit.sparkline", "kit.user_paths"),
+    *("kit.figures", "kit.finite", "kit.sparkline", "kit.user_paths"),
     "judging.rewards",  # pure: the app explains a reward by the very rules that paid it
     "judging.pairing",
     "store.reader",

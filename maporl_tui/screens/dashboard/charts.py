@@ -97,7 +97,8 @@ class ChartsPane(Vertical):
             self._set_specs(())
         elif before is None or before.metric_names != view.metric_names or not self._specs:
             policies = list(view.config.resolved_policies()) if view.config else []
-            self._set_specs(charts_of(view.metric_names, policies))
+            parts = [part.name for part in view.parts]
+            self._set_specs(charts_of(view.metric_names, policies, parts))
         self._write_head()
         self._read_soon()
 

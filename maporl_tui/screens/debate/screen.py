@@ -258,9 +258,9 @@ class DebateScreen(DebateShowing):
         if debate is None or view is None:
             self.maporl.say_problem("no debate to export")
             return
-        paid = self._stored.rewards_TA if self._stored is not None else None
+        paid = self._stored.rewards if self._stored is not None else None
         number = "live" if debate.key is None else str(debate.key)
         self.maporl.export(
             f"{view.name}-debate-{number}.md",
-            partial(debate_file, run=view.name, debate=debate, rewards_TA=paid),
+            partial(debate_file, run=view.name, debate=debate, rewards=paid),
         )

@@ -10,14 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from maporl_core.store.reader import DiscussionFilter, StoredDiscussion, StoreReader
-from maporl_core.types import REWARD_PARTS
+from maporl_core.types import Place
 from maporl_tui.drawing.bars import Histogram, Point, spread
 from maporl_tui.reading.view import RunView
 from maporl_tui.reading.why import Account, account
+from maporl_tui.reading.why_account import Spot, spot_of
 
 LAST_STEPS = 50
 """Steps whose messages are in the histogram."""
 MOST_VALUES = 10_000
+TOTAL = "total"
+"""The sum, which can be chosen like a part."""
 _TRAINED = DiscussionFilter(split="train")
 
 
@@ -35,9 +38,10 @@ class Debate:
 
 @dataclass(frozen=True, slots=True)
 class Charts:
-    """Reward parts over all steps, and the spread of ``part`` over the last ones."""
+    """Reward ``parts`` over all steps, and the spread of ``part`` over the last ones."""
 
     part: str
+    parts: tuple[str, ...]
     points: tuple[Point, ...]
     found: Histogram
     first_step: int
@@ -63,7 +67,8 @@ class Charts:
 def read_debate(reader: StoreReader, key: int, view: RunView) -> Debate:
     """One debate.  Raises StoreError when there is none with this id."""
     stored = reader.discussion(key)
-    return Debate(stored, account(stored, view.config, view.config_problem))
+    declared = reader.reward_parts()
+    return Debate(stored, account(stored, view.config, view.config_problem, declared))
 
 
 def read_newest(reader: StoreReader, view: RunView) -> Debate | None:
@@ -84,11 +89,25 @@ def read_beside(reader: StoreReader, key: int, later: bool, view: RunView) -> De
 def read_charts(reader: StoreReader, part: str, columns: int, last_step: int) -> Charts:
     """Everything the run's charts show, with at most about ``columns`` points."""
     means: dict[int, dict[str, float]] = {}
-    for name in REWARD_PARTS:
+    parts = tuple(declared.name for declared in reader.reward_parts())
+    for name in parts:
         series = reader.series(f"reward/{name}", points=columns)
         for step, mean in zip(series.steps, series.means, strict=True):
             means.setdefault(step, {})[name] = mean
     first = max(1, last_step - LAST_STEPS + 1)
-    values = reader.reward_values(part, first_step=first, limit=MOST_VALUES)
+    known = part in (*parts, TOTAL)
+    values = reader.reward_values(part, first_step=first, limit=MOST_VALUES) if known else ()
     points = tuple(Point(step, means[step]) for step in sorted(means))
-    return Charts(part, points, spread(values), first, last_step)
+    return Charts(part, parts, points, spread(values), first, last_step)
+
+
+def nearest_place(debate: Debate, wanted: Place | None) -> Spot:
+    """The message of a debate that is most like the one that was looked at in another."""
+    held = debate.stored.discussion
+    spots = [spot_of(message) for message in held.everything()]
+    if wanted is None or not spots:
+        return spots[0] if spots else (0, 0, 0)
+    turn = min(wanted.turn, held.turns - 1)
+    return min(
+        spots, key=lambda s: (abs(s[0] - turn), abs(s[1] - wanted.agent), abs(s[2] - wanted.branch))
+    )

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from maporl_core.store.reader import DiscussionRow
-from maporl_core.types import REWARD_PARTS
+from maporl_core.types import Message
 from maporl_tui.drawing.text import one_line, safe
 from maporl_tui.reading.why import Account, arithmetic, explain_message
+from maporl_tui.reading.why_account import spot_of
 
 
 def export_table(path: Path, row: DiscussionRow, paid: Account) -> str:
@@ -32,28 +33,32 @@ def export_table(path: Path, row: DiscussionRow, paid: Account) -> str:
 
 def _rows(paid: Account) -> list[dict[str, Any]]:
     """One record per message; turns count from 1, as everywhere people read them."""
-    return [
-        {
-            "turn": t + 1,
-            "agent": paid.name(a),
-            "answer": None if message.answer is None else safe(message.answer),
-            "correct": message.correct,
-            "score": message.score,
-            **{name: getattr(reward.parts, name) for name in (*REWARD_PARTS, "total")},
-            "advantage": reward.advantage,
-            "kl": reward.kl,
-        }
-        for t, (messages, rewards) in enumerate(
-            zip(paid.discussion.messages, paid.rewards_TA, strict=True)
-        )
-        for a, (message, reward) in enumerate(zip(messages, rewards, strict=True))
-    ]
+    return [_row(paid, message) for message in paid.messages]
+
+
+def _row(paid: Account, message: Message) -> dict[str, Any]:
+    reward = paid.rewards[spot_of(message)]
+    found = {
+        "turn": message.turn + 1,
+        "agent": paid.name(message.agent),
+        "answer": None if message.answer is None else safe(message.answer),
+        "correct": message.correct,
+        "score": message.score,
+        **{name: reward.pay.parts.get(name, 0.0) for name in paid.names},
+        "total": reward.pay.total,
+        "advantage": reward.advantage,
+        "kl": reward.kl,
+    }
+    if not all(m.chosen for m in paid.messages):  # several were written at some place
+        found |= {"branch": message.branch + 1, "chosen": message.chosen}
+    if len({m.phase for m in paid.messages}) > 1:
+        found["phase"] = message.phase
+    return found
 
 
 def _json(row: DiscussionRow, paid: Account, rows: list[dict[str, Any]]) -> str:
-    for place, record in enumerate(rows):
-        t, a = divmod(place, len(paid.discussion.agents))
-        record["why"] = [line.text for line in explain_message(paid, t, a)]
+    for message, record in zip(paid.messages, rows, strict=True):
+        record["why"] = [line.text for line in explain_message(paid, *spot_of(message))]
     problem = paid.discussion.problem
     found = {
         "debate": row.id,
@@ -92,9 +97,9 @@ def _markdown(row: DiscussionRow, paid: Account, rows: list[dict[str, Any]]) -> 
     ]
     lines += [f"| {' | '.join(_cell(value) for value in r.values())} |" for r in rows]
     lines.append("")
-    for place in range(len(rows)):
-        t, a = divmod(place, len(paid.discussion.agents))
-        lines.append(f"- {_cell(paid.name(a))}, turn {t + 1}: {arithmetic(paid, t, a)}")
+    for message in paid.messages:
+        who = f"{_cell(paid.name(message.agent))}, turn {message.turn + 1}"
+        lines.append(f"- {who}: {arithmetic(paid, *spot_of(message))}")
     return "\n".join(lines) + "\n"
 
 

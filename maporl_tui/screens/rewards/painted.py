@@ -7,7 +7,7 @@ makes such rows, the Rewards screen shows them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rich.segment import Segment
 from rich.style import Style
@@ -19,19 +19,8 @@ from textual.widget import Widget
 
 from maporl_tui.drawing.bars import Rows
 
-LOOKS = {
-    "own": "primary",
-    "influence": "secondary",
-    "critical": "accent",
-    "persuaded": "foreground",
-    "constructive": "success",
-    "persuasive": "warning",
-    "format": "error",
-    "unfinished": "error",
-    "right": "right",
-    "wrong": "wrong",
-}
-"""The theme variable of each look; "axis" and looks after "-" are faint."""
+TONES = (*("primary", "secondary", "accent", "foreground", "success", "warning", "error", "error"),)
+"""Theme variables of reward parts, by their place; those of more parts are the same again."""
 
 
 def theme_style(app: App[object], variable: str) -> Style:
@@ -42,11 +31,13 @@ def theme_style(app: App[object], variable: str) -> Style:
         return Style.null()
 
 
-def look_style(app: App[object], look: str) -> Style:
-    """The style of one look."""
+def look_style(app: App[object], look: str, parts: Sequence[str]) -> Style:
+    """The style of one look: a part, "right", "wrong" or "axis"; looks after "-" are faint."""
     if look == "axis":
         return Style(dim=True)
-    style = theme_style(app, LOOKS[look.removeprefix("-")])
+    name = look.removeprefix("-")
+    variable = TONES[parts.index(name) % len(TONES)] if name in parts else name
+    style = theme_style(app, variable)
     return style + Style(dim=True) if look.startswith("-") else style
 
 
@@ -60,10 +51,11 @@ class Painted(Widget):
         self._make: Callable[[int, int], Rows] | None = None
         self._strips: list[Strip] | None = None
         self._style = Style()
+        self._parts: tuple[str, ...] = ()
 
-    def show(self, make: Callable[[int, int], Rows]) -> None:
-        """Draw what ``make`` gives for the present size."""
-        self._make = make
+    def show(self, make: Callable[[int, int], Rows], parts: Sequence[str] = ()) -> None:
+        """Draw what ``make`` gives for the present size; ``parts`` are looks with a tone each."""
+        self._make, self._parts = make, tuple(parts)
         self._forget()
 
     def on_resize(self) -> None:
@@ -95,7 +87,7 @@ class Painted(Widget):
 
         def look_of(look: str) -> Style:
             if look not in looks:
-                looks[look] = style + look_style(self.app, look)
+                looks[look] = style + look_style(self.app, look, self._parts)
             return looks[look]
 
         rows = [] if self._make is None else self._make(width, height)

@@ -88,7 +88,10 @@ class RunPane(Vertical, can_focus=True):
         self.border_subtitle = Content(zeros)  # seen where there is room for a whole frame
         self._write(Content(zeros if narrow else charts.summary))
         self.query_one("#histogram", Painted).show(lambda w, h: histogram_rows(found, w, h))
-        self.query_one("#stack", Painted).show(lambda w, h: stack_and_legend(points, part, w, h))
+        parts = charts.parts
+        self.query_one("#stack", Painted).show(
+            lambda w, h: stack_and_legend(points, parts, part, w, h), parts
+        )
 
     def _write(self, spread: Content) -> None:
         """The lines above the histogram.

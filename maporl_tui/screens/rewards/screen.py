@@ -26,16 +26,19 @@ from maporl_tui.drawing.text import one_line
 from maporl_tui.reading.client import StoreClient
 from maporl_tui.reading.view import RunView
 from maporl_tui.reading.why import arithmetic, explain_message
+from maporl_tui.reading.why_account import Spot, spot_of
 from maporl_tui.screens.base import RunScreen
 from maporl_tui.screens.rewards.data import (
+    TOTAL,
     Debate,
+    nearest_place,
     read_beside,
     read_debate,
     read_newest,
 )
 from maporl_tui.screens.rewards.export import export_table
 from maporl_tui.screens.rewards.run import RunPane
-from maporl_tui.screens.rewards.table import PARTS, PartsTable, height
+from maporl_tui.screens.rewards.table import PartsTable, height
 from maporl_tui.screens.rewards.why import WhyList, head_content, nothing_to_show
 
 _WIDE = 120
@@ -60,13 +63,13 @@ class RewardsScreen(RunScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._part = PARTS[0]
+        self._part = TOTAL
         self._following = False
         self._client: StoreClient | None = None
         self._generation = -1
         self._debate: Debate | None = None
         self._asked: tuple[object, ...] | None = None  # the debate that was last looked for
-        self._place: tuple[int, int] | None = None  # turn and agent whose reasons are shown
+        self._place: Spot | None = None  # the message whose reasons are shown
 
     def compose_body(self) -> ComposeResult:
         yield Static(markup=False, id="head")
@@ -111,7 +114,7 @@ class RewardsScreen(RunScreen):
             self._asked = newest
             self._load(read_newest, view)
         elif debate is not None and chosen is not None and chosen.discussion == debate.key:
-            self._show_place(chosen.turn, chosen.agent)
+            self._show_place(chosen.turn, chosen.agent, chosen.branch)
         elif chosen is not None and not self._following:
             key = chosen.discussion
             if self._asked != ("key", key):
@@ -140,9 +143,7 @@ class RewardsScreen(RunScreen):
 
     def _show_debate(self, debate: Debate) -> None:
         self._debate, self._place = debate, None
-        chosen, held = self.maporl.selection, debate.stored.discussion
-        turn, agent = (0, 0) if chosen is None else (chosen.turn, chosen.agent)
-        place = min(turn, held.turns - 1), min(agent, len(held.agents) - 1)
+        place = nearest_place(debate, self.maporl.selection)
         self.maporl.selection = Place(debate.key, *place)
         self._draw_head()
         if debate.paid is None:
@@ -186,22 +187,30 @@ class RewardsScreen(RunScreen):
         table.show(debate.paid, debate.key, self._wide, self._part)
         self.query_one("#upper").styles.height = height(debate.paid, self._wide)
 
-    def _show_place(self, turn: int, agent: int) -> None:
+    def _show_place(self, turn: int, agent: int, branch: int) -> None:
         """Put the cursor on one message and say why it was paid so."""
-        debate = self._debate
-        if debate is None or debate.paid is None or (turn, agent) == self._place:
+        debate, spot = self._debate, (turn, agent, branch)
+        if debate is None or debate.paid is None or spot == self._place:
             return
-        held = debate.stored.discussion
-        if turn >= held.turns or agent >= len(held.agents):
+        spots = [spot_of(message) for message in debate.paid.messages]
+        if spot not in spots:
             return
-        self._place = (turn, agent)
-        self.query_one("#parts", PartsTable).go(turn * len(held.agents) + agent)
-        total = debate.paid.parts(turn, agent).total
+        self._place = spot
+        self.query_one("#parts", PartsTable).go(spots.index(spot))
+        total = debate.paid.pay(spot).total
         why = self.query_one("#why", WhyList)
-        why.show(explain_message(debate.paid, turn, agent), self._part)
+        why.show(explain_message(debate.paid, *spot), self._part)
         why.border_title = Content(
             f"why {debate.paid.name(agent)} got {total:+.3f} in turn {turn + 1}".replace("-", "−")
         )
+
+    @property
+    def _parts(self) -> tuple[str, ...]:
+        """What can be chosen: the sum, and the parts that the run declares or paid."""
+        debate, view = self._debate, self.view
+        if debate is not None and debate.paid is not None:
+            return (TOTAL, *debate.paid.names)
+        return (TOTAL, *(part.name for part in (view.parts if view is not None else ())))
 
     @property
     def _wide(self) -> bool:
@@ -220,8 +229,8 @@ class RewardsScreen(RunScreen):
         debate = self._debate
         key, _, place = event.key.partition(":")
         if debate is not None and key == str(debate.key):
-            turn, _, agent = place.partition(":")
-            self.maporl.selection = Place(debate.key, int(turn), int(agent))
+            turn, agent, branch = map(int, place.split(":"))
+            self.maporl.selection = Place(debate.key, turn, agent, branch)
 
     @on(OptionList.OptionSelected, "#why")
     def _line_clicked(self) -> None:
@@ -246,7 +255,9 @@ class RewardsScreen(RunScreen):
 
     def action_part(self) -> None:
         """The next part: marked in the table, spread in the histogram, in front in the stack."""
-        self._part = PARTS[(PARTS.index(self._part) + 1) % len(PARTS)]
+        parts = self._parts
+        at = parts.index(self._part) if self._part in parts else -1
+        self._part = parts[(at + 1) % len(parts)]
         self._draw_table()
         place, self._place = self._place, None
         if place is not None:
@@ -259,15 +270,15 @@ class RewardsScreen(RunScreen):
         line = why.line
         if self.focused is why and line is not None:
             self.query_one("#parts").focus()
-            self._choose(line.turn, line.agent)
+            self._choose(line.turn, line.agent, line.branch)
         elif self.maporl.selection is not None:
             self.maporl.open_message(self.maporl.selection, "debate")
         else:
             self.notify("no debate to open yet", markup=False)
 
-    def _choose(self, turn: int, agent: int) -> None:
+    def _choose(self, turn: int, agent: int, branch: int) -> None:
         if self._debate is not None:
-            self.maporl.selection = Place(self._debate.key, turn, agent)
+            self.maporl.selection = Place(self._debate.key, turn, agent, branch)
 
     def action_previous_debate(self) -> None:
         self._beside(False, "no earlier debate of training is stored")
@@ -299,8 +310,8 @@ class RewardsScreen(RunScreen):
         if debate is None or debate.paid is None or place is None:
             self.maporl.say_problem("nothing to copy: no message with a reward is shown")
             return
-        turn, agent = place
-        line = arithmetic(debate.paid, turn, agent)
+        turn, agent, _ = place
+        line = arithmetic(debate.paid, *place)
         self.maporl.copy(f"{debate.paid.name(agent)}, turn {turn + 1}: {line}", "arithmetic")
 
     def action_export(self) -> None:

@@ -7,46 +7,37 @@ where the selection is, ``export`` writes the same table to a file.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 
-from maporl_core.types import REWARD_PARTS
+from maporl_core.types import Message
 from maporl_tui.reading.why import Account
-from maporl_tui.reading.why_incentives import second_mark
+from maporl_tui.reading.why_account import spot_of
+from maporl_tui.screens.rewards.data import TOTAL
 from maporl_tui.screens.rewards.painted import theme_style
 from maporl_tui.widgets.line_table import Cell, Column, LineTable
 
-PARTS = ("total", *REWARD_PARTS)
-"""What can be chosen, in the order of the key that goes through them."""
-
-_SHORT = {
-    "own": "own",
-    "influence": "infl",
-    "critical": "crit",
-    "persuaded": "persd",
-    "constructive": "const",
-    "persuasive": "persv",
-    "format": "form",
-    "unfinished": "unfin",
-    "total": "total",
-}
+MOST_PARTS = 8
+"""Columns of parts that have room; of more, those about the chosen one are shown."""
 _FAINT = Style(dim=True)
 _CHOSEN = Style(bold=True, underline=True)
 _AGENTS = 6
 
 
-def columns(wide: bool, chosen: str = "") -> tuple[Column, ...]:
+def columns(parts: Sequence[str], wide: bool, chosen: str = "") -> tuple[Column, ...]:
     """The columns; ``wide`` from 120 cells on; the one of part ``chosen`` is marked.
 
     Narrow, they leave one of 80 cells to the scrollbar.
     """
     each = 8 if wide else 6
+    labels = dict(zip(parts, abbreviations(parts), strict=True))
     named = [
         ("message", "turn agent" if wide else "t agent", 14 if wide else 8),
         ("score", "score" if wide else "v", 8 if wide else 6),
-        *((name, _SHORT[name], each) for name in (*REWARD_PARTS, "total")),
+        *((name, labels[name], each) for name in _in_sight(parts, chosen)),
+        (TOTAL, TOTAL, each),
         ("advantage", "advant" if wide else "adv", each),
         ("kl", "KL", each),
     ]
@@ -56,12 +47,30 @@ def columns(wide: bool, chosen: str = "") -> tuple[Column, ...]:
     )
 
 
+def _in_sight(parts: Sequence[str], chosen: str) -> Sequence[str]:
+    """As many parts as have room, the chosen one among them."""
+    place = parts.index(chosen) if chosen in parts else 0
+    first = max(0, min(place - MOST_PARTS // 2, len(parts) - MOST_PARTS))
+    return parts[first : first + MOST_PARTS]
+
+
+def abbreviations(names: Sequence[str]) -> tuple[str, ...]:
+    """Names in at most five letters: the first four, and one more where that tells them apart."""
+    found = []
+    for name in names:
+        same = [other for other in names if other != name and other[:4] == name[:4]]
+        places = range(4, len(name)) if same else ()
+        apart = next((k for k in places if all(o[k : k + 1] != name[k] for o in same)), len(name))
+        found.append(name if len(name) <= 5 else name[:4] + name[apart : apart + 1])
+    return tuple(found)
+
+
 def height(paid: Account, wide: bool) -> int:
     """Lines that the whole table takes, its frame included.
 
     Said by hand: a DataTable of height "auto" is laid out before its rows are measured.
     """
-    return sum(map(len, paid.rewards_TA)) + (3 if wide else 2)
+    return len(paid.messages) + (3 if wide else 2)
 
 
 class PartsTable(LineTable):
@@ -71,15 +80,11 @@ class PartsTable(LineTable):
         super().__init__(first_stays=True, id=id, classes=classes)
 
     def show(self, paid: Account, key: int, wide: bool, chosen: str) -> None:
-        """Show all messages of the debate ``key``; rows are named ``key:turn:agent``.
+        """Show all messages of the debate ``key``; rows are named ``key:turn:agent:branch``.
 
         The cursor stays on its row and nothing is told of it.
         """
-        places = {
-            f"{key}:{turn}:{agent}": (turn, agent)
-            for turn, rewards in enumerate(paid.rewards_TA)
-            for agent in range(len(rewards))
-        }
+        rows = {f"{key}:{m.turn}:{m.agent}:{m.branch}": m for m in paid.messages}
         styles: dict[str, Style] = {}
 
         def style(variable: str) -> Style:
@@ -88,9 +93,9 @@ class PartsTable(LineTable):
             return styles[variable]
 
         def words(name: str) -> list[Cell]:
-            return cells(paid, *places[name], wide, chosen, style)
+            return cells(paid, rows[name], wide, chosen, style)
 
-        self.show_table(columns(wide, chosen), list(places), words, self.cursor_row)
+        self.show_table(columns(paid.names, wide, chosen), list(rows), words, self.cursor_row)
         self.border_title = f"reward parts of every message · part: {chosen}"
 
 
@@ -104,23 +109,23 @@ def heading(label: str, width: int, left: bool, chosen: bool) -> Cell:
 
 
 def cells(
-    paid: Account, turn: int, agent: int, wide: bool, chosen: str, style: Callable[[str], Style]
+    paid: Account, message: Message, wide: bool, chosen: str, style: Callable[[str], Style]
 ) -> list[Cell]:
     """One row.  ``style`` gives the style of a theme variable."""
-    message, reward = paid.discussion.messages[turn][agent], paid.rewards_TA[turn][agent]
-    first, second, *numbers = columns(wide)
-    name, room = f"{turn + 1} {paid.name(agent)}", first.width - 1
+    reward = paid.rewards[spot_of(message)]
+    first, second, *numbers = columns(paid.names, wide, chosen)
+    name, room = paid.title(message), first.width - 1
     if cell_len(name) > room:
         name = set_cell_size(name, room - 1).rstrip() + "…"
     name = set_cell_size(name, room)
     mark, verdict = _verdict(message.correct)
     score = "–" if message.score is None else f"{message.score:.{3 if wide else 2}f}"
-    if other := second_mark(paid, turn, agent):
+    if other := paid.second_mark(message):
         mark += other
         if not wide:  # room for the second mark
             score = score[:3] if score.startswith("1") else score.removeprefix("0")
     row = [
-        Cell(name, style(f"agent-{agent % _AGENTS + 1}")),
+        Cell(name, style(f"agent-{message.agent % _AGENTS + 1}")),
         Cell(f"{mark}{score}".rjust(second.width - 1), style(verdict)),
     ]
     for column in numbers:
@@ -128,9 +133,10 @@ def cells(
             value = getattr(reward, column.key)
             look = Style.null()
         else:
-            value = getattr(reward.parts, column.key)
+            total = column.key == TOTAL
+            value = reward.pay.total if total else reward.pay.parts.get(column.key, 0.0)
             look = _FAINT if value == 0 else style("right" if value > 0 else "wrong")
-            if column.key == "total":
+            if total:
                 look += Style(bold=True)
         if column.key == chosen:
             look += _CHOSEN

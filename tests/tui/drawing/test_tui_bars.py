@@ -13,6 +13,7 @@ from maporl_tui.drawing.bars import (
     Histogram,
     Point,
     Rows,
+    glyph,
     histogram_rows,
     legend,
     spread,
@@ -79,7 +80,7 @@ def test_one_value_among_thousands_still_shows() -> None:
 
 def test_parts_stack_upwards_and_penalties_below_zero() -> None:
     points = [Point(1, {"own": 2.0, "influence": 1.0, "format": -1.0})]
-    rows = stack_rows(points, "total", 7 + 4, 4 + 1)
+    rows = stack_rows(points, REWARD_PARTS, "total", 7 + 4, 4 + 1)
     assert column(rows, 7) == "▓██x"
     assert lines(rows)[0].startswith("  3.00│")
     assert lines(rows)[3].startswith(" -1.00│")
@@ -88,26 +89,26 @@ def test_parts_stack_upwards_and_penalties_below_zero() -> None:
 
 def test_penalties_too_small_to_print_leave_the_axis_at_zero() -> None:
     points = [Point(1, {"own": 1.0, "format": -0.0017})]
-    assert lines(stack_rows(points, "total", 7 + 4, 4 + 1))[3].startswith("  0.00│")
+    assert lines(stack_rows(points, REWARD_PARTS, "total", 7 + 4, 4 + 1))[3].startswith("  0.00│")
 
 
 def test_the_chosen_part_lies_on_zero_and_the_others_are_faint() -> None:
     points = [Point(1, {"own": 2.0, "influence": 1.0})]
-    rows = stack_rows(points, "influence", 7 + 4, 3 + 1)
+    rows = stack_rows(points, REWARD_PARTS, "influence", 7 + 4, 3 + 1)
     assert column(rows, 7) == "██▓"
     assert [row[1][1] for row in rows[:3]] == ["-own", "-own", "influence"]
 
 
 def test_more_steps_than_columns_become_means_of_neighbours() -> None:
     points = [Point(step, {"own": 1.0 if step % 2 else 3.0}) for step in range(1, 41)]
-    rows = stack_rows(points, "total", 7 + 10, 4 + 1)
+    rows = stack_rows(points, REWARD_PARTS, "total", 7 + 10, 4 + 1)
     assert lines(rows)[0].startswith("  2.00│██████████")
     assert lines(rows)[-1] == "  step 1       40"
 
 
 def test_legend_names_the_parts_that_are_paid_with_their_last_mean() -> None:
     points = [Point(1, {"own": 0.5, "critical": 0.1}), Point(2, {"own": 0.25, "format": -0.0002})]
-    assert legend(points) == [
+    assert legend(points, REWARD_PARTS) == [
         ("█ own +0.250", "own"),
         ("▒ critical +0.000", "critical"),
         ("x format −2.0e−04", "format"),
@@ -116,15 +117,19 @@ def test_legend_names_the_parts_that_are_paid_with_their_last_mean() -> None:
 
 def test_legend_wraps_between_parts_and_gives_way_to_the_bars() -> None:
     points = [Point(1, {"own": 0.5, "critical": 0.1})]
-    rows = lines(stack_and_legend(points, "total", 30, 12))
+    rows = lines(stack_and_legend(points, REWARD_PARTS, "total", 30, 12))
     assert rows[:2] == [" mean per message, by step: ", " █ own +0.500 "]
     assert rows[2] == " ▒ critical +0.100 "
     assert len(rows) == 12
-    assert not any("mean" in row for row in lines(stack_and_legend(points, "total", 30, 5)))
+    assert not any(
+        "mean" in row for row in lines(stack_and_legend(points, REWARD_PARTS, "total", 30, 5))
+    )
 
 
 def test_each_part_has_a_character_of_its_own() -> None:
-    assert len(set(GLYPHS.values())) == len(REWARD_PARTS) == 8
+    assert len(set(GLYPHS)) == len(GLYPHS) >= len(REWARD_PARTS)
+    many = [f"part {k}" for k in range(40)]
+    assert glyph(many[1], many) == glyph(many[len(GLYPHS) + 1], many) == GLYPHS[1]
 
 
 def test_drawings_fit_into_any_room() -> None:
@@ -134,7 +139,7 @@ def test_drawings_fit_into_any_room() -> None:
     for columns in (0, 1, 7, 11, 12, 40, 200):
         for height in (0, 1, 2, 3, 20):
             for rows in (
-                stack_and_legend(points, "own", columns, height),
+                stack_and_legend(points, REWARD_PARTS, "own", columns, height),
                 histogram_rows(found, columns, height),
             ):
                 assert len(rows) <= height

@@ -14,7 +14,7 @@ from maporl_core.errors import ConfigError
 from maporl_core.store.reader import Evaluation, Series
 from maporl_tui.drawing.braille import braille_cells
 from maporl_tui.drawing.chart_cost import chart_cost
-from maporl_tui.drawing.charts import ChartSpec, SeriesSpec, charts_of, letters
+from maporl_tui.drawing.charts import ChartSpec, SeriesSpec, charts_of, letters, part_letters
 from maporl_tui.drawing.curves import Look, picture, places, readings, smoothed
 from maporl_tui.drawing.ticks import interval, log_ticks, step_ticks, value_ticks
 from maporl_tui.screens.dashboard.export import chart_text, readings_text
@@ -271,3 +271,15 @@ def test_the_cost_of_charts_is_that_of_every_chart(tmp_path: Path) -> None:
     assert cost.curves > 20
     assert cost.read > 0
     assert cost.drawn > 0
+
+
+def test_parts_are_drawn_as_a_run_declares_them_with_a_letter_of_their_own() -> None:
+    names = ["reward/total", "reward/speed", "reward/style", "reward/old"]
+    (chart,) = charts_of(names, declared=["speed", "style", "taste"])
+    assert [(one.label, one.key, one.tone) for one in chart.series] == [
+        ("total", "T", 7),
+        ("speed", "s", 1),
+        ("style", "t", 2),
+    ]
+    assert part_letters(["aa", "ab", "a", "漢"]) == ("a", "b", "c", "d")
+    assert len(part_letters([str(k) for k in range(50)])) == 50

@@ -10,7 +10,7 @@ from maporl_core.config.load import load_config
 from maporl_core.config.schema import RewardConfig, RunConfig
 from maporl_core.judging.rewards.maporl import reward_discussion
 from maporl_core.store.reader import DiscussionRow, MessageReward, StoredDiscussion
-from maporl_core.types import Discussion, Place
+from maporl_core.types import REWARD_PARTS, Discussion, Place
 from maporl_tui.reading.why import Account, account, explain_message
 from maporl_tui.screens.rewards.table import cells, columns
 
@@ -37,7 +37,9 @@ def learned(held: Discussion, paying: RewardConfig = PAYING, edited: bool = Fals
 
 
 def score_cell(paid: Account, turn: int, agent: int, wide: bool = False) -> str:
-    return cells(paid, turn, agent, wide, "", lambda _: Style())[1].text
+    message = paid.discussion.at(turn, agent)
+    assert message is not None
+    return cells(paid, message, wide, "", lambda _: Style())[1].text
 
 
 @pytest.mark.parametrize(
@@ -91,8 +93,8 @@ def test_a_message_without_an_answer_has_one_mark() -> None:
 
 
 def test_the_narrow_table_and_its_scrollbar_fit_80_cells() -> None:
-    assert sum(column.width for column in columns(wide=False)) <= 80
+    assert sum(column.width for column in columns(REWARD_PARTS, wide=False)) <= 80
     # The last cell of a column is blank; the scrollbar covers that of the last one.
     paid = learned(talk(["ww", "rw"], SCORES))
-    row = cells(paid, 0, 1, False, "", lambda _: Style())
+    row = cells(paid, paid.messages[1], False, "", lambda _: Style())
     assert sum(len(cell.text) + 1 for cell in row) - 1 <= 80 - 1

@@ -239,13 +239,14 @@ def test_an_export_holds_every_message_and_no_control_code(tmp_path: Path) -> No
     with StoreReader(run) as reader:
         stored = reader.discussion(1)
     debate = stored_debate(stored)
-    data = json.loads(debate_json("own", debate, stored.rewards_TA))
+    data = json.loads(debate_json("own", debate, stored.rewards))
     assert data["turns"][2][1]["text"] == f"```\n{HOSTILE}"
     assert data["turns"][2][1]["change"] == "same answer"
-    assert stored.rewards_TA is not None
-    total = stored.rewards_TA[2][1].parts.total
+    reward = stored.reward(stored.discussion.messages[2][1])
+    assert reward is not None
+    total = reward.pay.total
     assert data["turns"][2][1]["reward"]["total"] == pytest.approx(total)
-    page = debate_markdown("own", debate, stored.rewards_TA)
+    page = debate_markdown("own", debate, stored.rewards)
     assert "\x1b" not in page
     assert "\x00" not in page
     assert page.count("````text") == 9  # the fence is longer than the one in the text
