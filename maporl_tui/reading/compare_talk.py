@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from maporl_tui.reading.debate_records import Debate, Said, change_of
+from maporl_tui.reading.debate_records import Debate, Said, change_of, columns_of
 
 State = Literal["loading", "answering", "finished", "withdrawn", "failed"]
 
@@ -103,15 +103,15 @@ class Talk:
         turns = voice.turns
         if done is not None:  # agents that agree stop before the last turn
             turns = 1 + max((turn for s, turn in self._turns if s == side), default=0)
-        rows: list[tuple[Said, ...]] = []
+        rows: list[tuple[Said | None, ...]] = []
+        last: dict[int, Said] = {}  # what each agent has said so far
         for turn in range(turns):
-            before = rows[-1] if rows else None
-            rows.append(
-                tuple(
-                    self._said(side, turn, agent, name, before[agent] if before else None)
-                    for agent, name in enumerate(voice.agents)
-                )
-            )
+            row = [
+                self._said(side, turn, agent, name, last.get(agent))
+                for agent, name in enumerate(voice.agents)
+            ]
+            last |= {said.agent: said for said in row if said is not None}
+            rows.append(tuple(row))
         return Debate(
             key=None,
             step=0,
@@ -120,19 +120,26 @@ class Talk:
             question=self.question,
             gold=self.gold,
             agents=voice.agents,
-            rows_TA=tuple(rows),
+            columns=columns_of(len(voice.agents), ()),
+            rows_TC=tuple(rows),
             stopped_early=bool(done and done.get("stopped_early")),
             version=self.ask,
         )
 
-    def _said(self, side: int, turn: int, agent: int, name: str, before: Said | None) -> Said:
+    def _said(
+        self, side: int, turn: int, agent: int, name: str, before: Said | None
+    ) -> Said | None:
         messages = self._turns.get((side, turn))
         if messages is None:
             text = self._texts.get((side, turn, agent))
             if text is None:
                 return Said(name, turn, agent, status="waiting")
             return Said(name, turn, agent, text=text, status="writing")
-        message = messages[agent]
+        speaking = [one["agent"] for one in messages]
+        if agent not in speaking:
+            return None
+        place = speaking.index(agent)
+        message = messages[place]
         said = Said(
             name=name,
             turn=turn,
@@ -141,7 +148,7 @@ class Talk:
             answer=message["answer"],
             correct=message["correct"],
             score=message["score"],
-            reward=self._reward(side, turn, agent),
+            reward=self._reward(side, turn, place),
             finish=message["finish"],
             dropped=message["dropped_context"],
             status="scored",
@@ -150,11 +157,11 @@ class Talk:
             return said
         return replace(said, change=change_of(before, said))
 
-    def _reward(self, side: int, turn: int, agent: int) -> float | None:
+    def _reward(self, side: int, turn: int, place: int) -> float | None:
         done = self._done.get(side)
         if done is None or done.get("rewards") is None:
             return None
-        return float(done["rewards"][turn][agent]["total"])
+        return float(done["rewards"][turn][place]["total"])
 
 
 def voices(ready: Mapping[str, Any]) -> tuple[Voice, Voice]:

@@ -208,7 +208,7 @@ def right_count(debate: Debate | None, turn: int) -> tuple[int, int] | None:
     """(right agents, agents) of a turn; None where it is not there or not judged."""
     if debate is None or turn >= debate.turns:
         return None
-    row = debate.rows_TA[turn]
+    row = [said for said in debate.row(turn) if said.chosen]
     if any(said.correct is None or not said.is_over for said in row):
         return None
     return sum(bool(said.correct) for said in row), len(row)

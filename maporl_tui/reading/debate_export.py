@@ -44,8 +44,11 @@ def debate_json(run: str, debate: Debate, rewards: Rewards) -> str:
                 "agents": list(debate.agents),
                 "stopped_early": debate.stopped_early,
                 "turns": [
-                    [_message_json(said, _paid(rewards, debate.key, said)) for said in row]
-                    for row in debate.rows_TA
+                    [
+                        _message_json(said, _paid(rewards, debate.key, said))
+                        for said in debate.row(turn)
+                    ]
+                    for turn in range(debate.turns)
                 ],
             },
             indent=2,
@@ -66,7 +69,7 @@ def _message_json(said: Said, paid: MessageReward | None) -> dict[str, Any]:
         }
     elif said.reward is not None:
         reward = {"total": finite(said.reward)}
-    return {
+    found = {
         "turn": said.turn + 1,
         "agent": said.agent + 1,
         "name": said.name,
@@ -80,6 +83,9 @@ def _message_json(said: Said, paid: MessageReward | None) -> dict[str, Any]:
         "status": said.status,
         "reward": reward,
     }
+    if said.number:
+        found |= {"branch": said.branch + 1, "chosen": said.chosen}
+    return found | ({"phase": said.phase} if said.phase else {})
 
 
 def debate_markdown(run: str, debate: Debate, rewards: Rewards) -> str:
@@ -96,11 +102,11 @@ def debate_markdown(run: str, debate: Debate, rewards: Rewards) -> str:
     ]
     if debate.gold is not None:
         lines += [f"Gold answer: {inline(debate.gold)}", ""]
-    for turn, row in enumerate(debate.rows_TA):
+    for turn in range(debate.turns):
         lines += [f"## Turn {turn + 1}", ""]
-        for said in row:
+        for said in debate.row(turn):
             lines += [
-                f"### {inline(said.name)}",
+                f"### {inline(said.name)}{said.number}{_phase(said)}",
                 "",
                 _verdict(said, _paid(rewards, debate.key, said)),
                 "",
@@ -109,6 +115,10 @@ def debate_markdown(run: str, debate: Debate, rewards: Rewards) -> str:
     if debate.stopped_early:
         lines += ["All agents agreed: the discussion stopped here.", ""]
     return "\n".join(lines)
+
+
+def _phase(said: Said) -> str:
+    return f" ({inline(said.phase)})" if said.phase else ""
 
 
 def _verdict(said: Said, paid: MessageReward | None) -> str:

@@ -139,6 +139,11 @@ class RunView:
             return None
 
     @property
+    def samples(self) -> int:
+        """Discussions of one problem in a step [G]."""
+        return self.config.method.samples if self.config is not None else 1
+
+    @property
     def waiting(self) -> tuple[Request, ...]:
         """Requests that the trainer has not answered yet."""
         return tuple(r for r in self.requests.values() if r.acknowledged is None)

@@ -89,7 +89,7 @@ class MessagePane(TextLines):
             self._show_head(said, before)
         at_end = self.is_vertical_scroll_end
         grows = said.status == "writing"
-        fresh = before is None or (before.turn, before.agent) != (said.turn, said.agent)
+        fresh = before is None or _spot(before) != _spot(said)
         self.show_text(said.text, marks)
         if grows and (at_end or fresh):
             self.scroll_end(animate=False)
@@ -102,12 +102,8 @@ class MessagePane(TextLines):
         return super().draw_line(y, width, style)
 
     def _show_head(self, said: Said, before: Said | None) -> None:
-        if before is None or (said.name, said.turn, said.agent) != (
-            before.name,
-            before.turn,
-            before.agent,
-        ):
-            self.border_title = Content(f"{one_line(said.name, 30)} · turn {said.turn + 1}")
+        if before is None or said.title != before.title or said.agent != before.agent:
+            self.border_title = Content(said.title)
             for number in range(1, AGENT_COLOURS + 1):
                 self.set_class(said.agent % AGENT_COLOURS + 1 == number, f"-agent-{number}")
         heads = [line for line in (head_line(said), note_line(said)) if line.plain]
@@ -116,6 +112,10 @@ class MessagePane(TextLines):
             self.set_count(len(self._rows), self._width)
             self.refresh()
         self.set_class(not said.is_over, "-waiting")
+
+
+def _spot(said: Said) -> tuple[int, int, int]:
+    return said.turn, said.agent, said.branch
 
 
 def _joined(pieces: Sequence[_Piece], between: str) -> Content:

@@ -189,7 +189,7 @@ class PairBoard(Vertical):
     def _fit_shape(self, pair: Pair) -> None:
         """Have a row for every agent and turn of either side; rows that are too many are hidden."""
         turns = max((debate.turns for debate in pair if debate is not None), default=0)
-        agents = max((len(debate.agents) for debate in pair if debate is not None), default=0)
+        agents = max((len(debate.columns) for debate in pair if debate is not None), default=0)
         if agents > self._agents:
             self._messages.remove_children()
             self._headings, self._rows, self._drawn = [], [], []

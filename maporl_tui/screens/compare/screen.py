@@ -188,11 +188,12 @@ class CompareScreen(CompareTalking):
         self.maporl.say_problem(f"the app looks at another run: attach to {run.name} on 1 Runs")
 
     def _open(self, discussion: int, turn: int, agent: int, side: int) -> None:
-        # Here: ``app`` imports the screens.
-        debate = self._pair[side]
-        if debate is not None:
-            turn, agent = min(turn, debate.turns - 1), min(agent, len(debate.agents) - 1)
-        self.maporl.open_message(Place(discussion, max(0, turn), max(0, agent)), "debate")
+        debate, branch = self._pair[side], 0
+        if debate is not None and debate.turns:
+            column = min(agent, len(debate.columns) - 1)
+            turn, column = debate.nearest((min(turn, debate.turns - 1), column))
+            agent, branch = debate.columns[column]
+        self.maporl.open_message(Place(discussion, turn, agent, branch), "debate")
 
     # Handing out ----------------------------------------------------------------------------------
 

@@ -16,13 +16,10 @@ from textual.events import Click, DescendantFocus
 from textual.message import Message
 from textual.widgets import Static
 
-from maporl_tui.drawing.text import one_line
-from maporl_tui.reading.debate_records import Debate
+from maporl_tui.reading.debate_records import Cell, Debate
 from maporl_tui.widgets.message_pane import MessagePane
 from maporl_tui.widgets.text_view import Mark
 
-Cell = tuple[int, int]
-"""(turn, agent), both from 0."""
 Marks = Mapping[Cell, Sequence[Mark]]
 WIDE = 120
 _NARROWEST = 30  # cells of a column before the board scrolls sideways
@@ -92,9 +89,12 @@ class DebateBoard(Vertical):
         """Fill the panes; only those whose message or marks changed are drawn."""
         self._fit_shape(debate)
         self._debate = debate
-        for said_A, pane_A in zip(debate.rows_TA, self._panes, strict=False):
-            for said, pane in zip(said_A, pane_A, strict=True):
-                pane.show(said, marks.get((said.turn, said.agent), ()))
+        for turn, (row, panes) in enumerate(zip(debate.rows_TC, self._panes, strict=False)):
+            for column, (said, pane) in enumerate(zip(row, panes, strict=True)):
+                if pane.visible != (said is not None):
+                    pane.visible = said is not None  # an empty place keeps the columns apart
+                if said is not None:
+                    pane.show(said, marks.get((turn, column), ()))
         self.go(place)
 
     def go(self, place: Cell) -> None:
@@ -127,17 +127,18 @@ class DebateBoard(Vertical):
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         for node in event.widget.ancestors_with_self:
             if isinstance(node, MessagePane):
-                if node.said is not None and (place := (node.said.turn, node.said.agent)):
-                    self.post_message(self.Moved(place))
+                if node.said is not None and self._debate is not None:
+                    self.post_message(self.Moved(self._debate.cell_of(node.said)))
                 return
 
     def on_click(self, event: Click) -> None:
         if isinstance(event.widget, _AgentTab):
-            self.post_message(self.Moved((self.place[0], event.widget.agent)))
+            debate, wanted = self._debate, (self.place[0], event.widget.agent)
+            self.post_message(self.Moved(wanted if debate is None else debate.nearest(wanted)))
 
     def _fit_shape(self, debate: Debate) -> None:
         """Have a pane for every message; rows beyond the debate's turns are kept, hidden."""
-        agents = len(debate.agents)
+        agents = len(debate.columns)
         if self._names and len(self._names) != agents:
             self._messages.remove_children()
             self._tabs.remove_children()
@@ -183,7 +184,8 @@ class DebateBoard(Vertical):
         debate = self._debate
         if debate is None or not self._tabbed:
             return
-        for tab, name in zip(self._names, debate.agents, strict=True):
-            marks = "".join(row[tab.agent].mark for row in debate.rows_TA)
-            tab.show(f"{one_line(name, 24)} {marks}")
+        for tab in self._names:
+            spoken = [debate.said(turn, tab.agent) for turn in range(debate.turns)]
+            marks = "".join(" " if said is None else said.mark for said in spoken)
+            tab.show(f"{debate.column_name(tab.agent)} {marks}".rstrip())
             tab.set_class(tab.agent == self.place[1], "-present")

@@ -14,9 +14,8 @@ from textual.content import Content
 from maporl_tui.drawing.text import one_line, safe
 from maporl_tui.reading.debate_follow import being_written
 from maporl_tui.reading.debate_query import find_hits
-from maporl_tui.reading.debate_records import Debate
+from maporl_tui.reading.debate_records import Cell, Debate
 from maporl_tui.reading.view import RunView
-from maporl_tui.screens.debate.board import Cell
 from maporl_tui.widgets.text_view import Mark
 
 NO_RUN = "No run: choose one on 1 Runs, or start one on 6 Launch."
@@ -37,10 +36,9 @@ def hits_in(debate: Debate, words: str) -> tuple[Hit, ...]:
     if not words:
         return ()
     hits = [Hit(None, *span) for span in find_hits(safe(debate.question), words)]
-    for row in debate.rows_TA:
-        for said in row:
-            place = (said.turn, said.agent)
-            hits += [Hit(place, *span) for span in find_hits(safe(said.text), words)]
+    for said in debate.everything():
+        place = debate.cell_of(said)
+        hits += [Hit(place, *span) for span in find_hits(safe(said.text), words)]
     return tuple(hits)
 
 
@@ -56,11 +54,10 @@ def marks_in(
             question.append(mark)
         else:
             messages.setdefault(hit.place, []).append(mark)
-    for row in debate.rows_TA:
-        for said in row:
-            answer = answer_mark(said.text, said.answer) if said.is_over else None
-            if answer is not None:
-                messages.setdefault((said.turn, said.agent), []).append(answer)
+    for said in debate.everything():
+        answer = answer_mark(said.text, said.answer) if said.is_over else None
+        if answer is not None:
+            messages.setdefault(debate.cell_of(said), []).append(answer)
     return tuple(question), {place: tuple(marks) for place, marks in messages.items()}
 
 
@@ -84,6 +81,8 @@ def head_line(debate: Debate) -> Content:
     number = "being written" if debate.key is None else f"debate {debate.key}"
     split = debate.split if debate.label is None else f"eval {one_line(debate.label, 40)}"
     parts = [number, f"step {debate.step}", split, f"problem {one_line(debate.problem_id, 30)}"]
+    if debate.sample is not None:
+        parts.append(f"sample {debate.sample}")
     if debate.stopped_early:
         parts.append("stopped early: all agreed")
     return Content.assemble((gold, "bold"), (" · " + " · ".join(parts), "$text-muted"))

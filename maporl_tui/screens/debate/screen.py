@@ -17,9 +17,9 @@ from maporl_tui.reading.debate_export import debate_file
 from maporl_tui.reading.debate_feed import Feed
 from maporl_tui.reading.debate_follow import Keep, Newest, ShowLive, being_written
 from maporl_tui.reading.debate_query import HINT, Query, QueryError, parse_query
-from maporl_tui.reading.debate_records import Debate, live_debate
+from maporl_tui.reading.debate_records import Cell, Debate, live_debate
 from maporl_tui.reading.debate_walk import NEWER, OLDER
-from maporl_tui.screens.debate.board import Cell, DebateBoard
+from maporl_tui.screens.debate.board import DebateBoard
 from maporl_tui.screens.debate.lines import NO_RUN
 from maporl_tui.screens.debate.showing import DebateShowing
 from maporl_tui.screens.dialogs import Ask, Whole
@@ -108,12 +108,15 @@ class DebateScreen(DebateShowing):
         self._say_state()
 
     def action_agent(self, way: int) -> None:
-        turn, agent = self._pane.place
-        self._move((turn, agent + way))
+        self._step(0, way)
 
     def action_turn(self, way: int) -> None:
-        turn, agent = self._pane.place
-        self._move((turn + way, agent))
+        self._step(way, 0)
+
+    def _step(self, down: int, right: int) -> None:
+        pane = self._pane
+        if pane.debate is not None:
+            self._move(pane.debate.beside(pane.place, down, right))
 
     def on_debate_board_moved(self, event: DebateBoard.Moved) -> None:
         if event.place != self._pane.place:
@@ -218,7 +221,7 @@ class DebateScreen(DebateShowing):
     def action_open_whole(self) -> None:
         said, pane = self._pane.said, self._pane
         if said is not None:
-            title = f"{one_line(said.name, 40)}, turn {said.turn + 1}: {said.mark} "
+            title = f"{one_line(said.name, 40)}{said.number}, turn {said.turn + 1}: {said.mark} "
             title += "no answer" if said.answer is None else one_line(said.answer, 80)
             self.maporl.push_screen(Whole(title, said.text, pane.marks()))
 
@@ -230,7 +233,7 @@ class DebateScreen(DebateShowing):
         if self._stored is None:
             self.maporl.say_problem("the prompt is stored with the step: ask again when it is over")
             return
-        prompt = self._stored.raw_prompt(said.turn, said.agent)
+        prompt = self._stored.raw_prompt(said.turn, said.agent, said.branch)
         if prompt is None:
             self.maporl.say_problem("the prompt of this message was not kept in the store")
             return

@@ -19,10 +19,9 @@ from maporl_core.types import Place
 from maporl_tui.reading.client import StoreClient
 from maporl_tui.reading.debate_feed import Feed
 from maporl_tui.reading.debate_follow import Keep, Load, Newest, ShowLive, Want, being_written
-from maporl_tui.reading.debate_records import Debate, live_debate, stored_debate
+from maporl_tui.reading.debate_records import Cell, Debate, live_debate, stored_debate
 from maporl_tui.reading.view import RunView
 from maporl_tui.screens.base import RunScreen
-from maporl_tui.screens.debate.board import Cell
 from maporl_tui.screens.debate.lines import NO_RUN, nothing_passes, nothing_yet, state_line
 from maporl_tui.screens.debate.view import DebateView
 
@@ -70,7 +69,7 @@ class DebateShowing(RunScreen):
         chosen = self.maporl.selection
         if chosen is not None and chosen != self._own_selection:
             self._own_selection, feed.follow = chosen, False
-            self._fetch(Load(chosen.discussion), (chosen.turn, chosen.agent))
+            self._fetch(Load(chosen.discussion), chosen)
         else:
             want = feed.next_want(view, self._pane.debate)
             if isinstance(want, ShowLive):
@@ -81,7 +80,7 @@ class DebateShowing(RunScreen):
         self._say_state()
 
     @work(exclusive=True, group="show")
-    async def _fetch(self, want: Want, place: Cell | None = None) -> None:
+    async def _fetch(self, want: Want, place: Place | None = None) -> None:
         """Show a stored debate when it has come."""
         feed = self._feed
         if feed is not None:
@@ -111,15 +110,16 @@ class DebateShowing(RunScreen):
             self._show_found(found, only=True)
 
     def _show_found(
-        self, found: StoredDiscussion | None, only: bool = False, place: Cell | None = None
+        self, found: StoredDiscussion | None, only: bool = False, place: Place | None = None
     ) -> None:
         """Show what was found; when nothing was although ``only`` newest was asked for, say so."""
         feed, view = self._feed, self.view
         if feed is None or view is None:
             return
         if found is not None:
-            debate = stored_debate(found, view.evaluations)
-            self._show(debate, found, place)
+            debate = stored_debate(found, view.evaluations, view.samples)
+            cell = debate.cell(place.turn, place.agent, place.branch) if place else None
+            self._show(debate, found, cell)
             self._read_ahead(feed, found.row.id)
         elif only and feed.filter_words:
             self._say_nothing(nothing_passes(feed.filter_words))
@@ -168,7 +168,8 @@ class DebateShowing(RunScreen):
         """Let Rewards show the same message."""
         debate = self._pane.debate
         if debate is not None and debate.key is not None:
-            self._own_selection = Place(debate.key, *self._pane.place)
+            turn, column = self._pane.place
+            self._own_selection = Place(debate.key, turn, *debate.columns[column])
             self.maporl.selection = self._own_selection
 
     @work(exclusive=True, group="ahead")

@@ -16,9 +16,9 @@ from textual.widgets import Static
 
 from maporl_tui.drawing.rows import wrap_rows
 from maporl_tui.drawing.text import safe
-from maporl_tui.reading.debate_records import Debate, Said, convergence, writing_place
+from maporl_tui.reading.debate_records import Cell, Debate, Said, convergence, writing_cell
 from maporl_tui.screens.debate.answer_strip import AnswerStrip
-from maporl_tui.screens.debate.board import Cell, DebateBoard
+from maporl_tui.screens.debate.board import DebateBoard
 from maporl_tui.screens.debate.lines import Hit, head_line, hits_in, marks_in
 from maporl_tui.widgets.text_view import Mark, TextView
 
@@ -71,7 +71,9 @@ class DebateView(Vertical):
                 self.hit = None
         if place is None:
             place = self._place_to_follow(debate)
-        self.place = (min(place[0], debate.turns - 1), min(place[1], len(debate.agents) - 1))
+        self.place = debate.nearest(
+            (min(place[0], debate.turns - 1), min(place[1], len(debate.columns) - 1))
+        )
         self._draw(debate)
         if before is None or before.question != debate.question:
             self._fit_question(debate)
@@ -122,7 +124,7 @@ class DebateView(Vertical):
         self.query_one(DebateBoard).focus_place()
 
     def _place_to_follow(self, debate: Debate) -> Cell:
-        writing = writing_place(debate)
+        writing = writing_cell(debate)
         if writing is None or self._moved_in is not None:
             return self.place
         return writing[0], self.place[1]

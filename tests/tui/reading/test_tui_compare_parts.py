@@ -249,7 +249,7 @@ def test_events_become_two_debates_that_grow() -> None:
     talk.hear({"event": "text", "ask": 1, "side": 0, "turn": 0, "agent": 1, "text": "so"})
     debate = talk.debate(0)
     assert debate is not None
-    assert [said.status for said in debate.rows_TA[0]] == ["waiting", "writing"]
+    assert [said.status for said in debate.rows_TC[0]] == ["waiting", "writing"]
     for turn, verdict in ((0, False), (1, True)):
         messages = [message(0, "6", False), message(1, "7", verdict)]
         talk.hear({"event": "turn", "ask": 1, "side": 0, "turn": turn, "messages": messages})
@@ -257,7 +257,7 @@ def test_events_become_two_debates_that_grow() -> None:
     talk.hear({"event": "done", "ask": 1, "side": 0, "stopped_early": False, "rewards": rewards})
     debate = talk.debate(0)
     assert debate is not None
-    last = debate.rows_TA[1][1]
+    last = debate.rows_TC[1][1]
     assert (last.change, last.score, last.reward) == ("wrong→right", 0.75, 0.25)
     assert turn_heading(debate, talk.debate(1), 1).plain == "turn 2 · 1 of 2 right │ –"
     talk.hear({"event": "finished", "ask": 1})
@@ -285,7 +285,7 @@ def test_events_of_another_question_change_nothing() -> None:
     talk.hear({"event": "finished", "ask": 1})
     debate = talk.debate(0)
     assert debate is not None
-    assert (talk.busy, debate.rows_TA[0][0].status) == (True, "waiting")
+    assert (talk.busy, debate.rows_TC[0][0].status) == (True, "waiting")
 
 
 def test_a_question_without_a_gold_answer_is_scored_where_the_verifier_needs_none() -> None:

@@ -117,7 +117,7 @@ def test_what_is_amiss_with_a_message_is_said(tmp_path: Path) -> None:
     whole = replace(discussion, messages=((first,), (cut,)))
     run = stored_run(tmp_path, [whole])
     with StoreReader(run) as reader:
-        said = stored_debate(reader.discussion(1)).rows_TA[1][0]
+        said = stored_debate(reader.discussion(1)).rows_TC[1][0]
     assert note_line(said).plain == (
         "wrong→right · unfinished: cut at the length limit · 37 prompt tokens dropped"
     )

@@ -28,14 +28,14 @@ from maporl_core.config.load import dump_toml, load_config
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import DiscussionFilter, StoreReader
 from maporl_core.store.writer import StoreWriter
-from maporl_core.types import Discussion, Place
+from maporl_core.types import REWARD_PARTS, Discussion, Place
 from maporl_tui.app import MaporlApp
 from maporl_tui.host import Options
 from maporl_tui.reading.why import account, arithmetic
 from maporl_tui.screens.dialogs import Ask, Keys
 from maporl_tui.screens.rewards import run as rewards_run
 from maporl_tui.screens.rewards.run import RunPane
-from maporl_tui.screens.rewards.table import PartsTable
+from maporl_tui.screens.rewards.table import PartsTable, abbreviations, columns
 from maporl_tui.screens.rewards.why import WhyList
 
 __all__ = ["own_settings"]
