@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from maporl_tui.reading.debate_records import Debate, Said, change_of, columns_of
+from maporl_tui.reading.debate_made import columns_of
+from maporl_tui.reading.debate_records import Debate, Said, change_of
 
 State = Literal["loading", "answering", "finished", "withdrawn", "failed"]
 

@@ -8,24 +8,14 @@ Compare screens draw many.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from maporl_core.store.reader import (
-    Evaluation,
-    LiveDiscussion,
     LiveMessage,
-    MessageReward,
-    StoredDiscussion,
 )
-from maporl_core.store.records import last_before
-from maporl_core.types import Discussion, Finish, Message
+from maporl_core.types import Finish, Message
 from maporl_tui.drawing.text import one_line
-
-_PHASE = next(one.default for one in fields(Message) if one.name == "phase")
-"""What a message is asked for where the topology does not say."""
 
 Status = Literal["waiting", "writing", "done", "scored", "stored"]
 Change = Literal["wrong→right", "right→wrong", "changed answer", "same answer"]
@@ -173,149 +163,11 @@ def change_of(before: Message | LiveMessage | Said, after: Message | LiveMessage
         return "wrong→right"
     if before.correct and after.correct is False:
         return "right→wrong"
-    if (before.correct and after.correct) or _plain(before.answer) == _plain(after.answer):
+    if (before.correct and after.correct) or plain_answer(before.answer) == plain_answer(
+        after.answer
+    ):
         return "same answer"
     return "changed answer"
-
-
-def columns_of(agents: int, spoken: Iterable[Column]) -> tuple[Column, ...]:
-    """A column for every agent, and for each further candidate of one."""
-    return tuple(sorted({*((agent, 0) for agent in range(agents)), *spoken}))
-
-
-def stored_debate(
-    stored: StoredDiscussion, evaluations: Sequence[Evaluation] = (), samples: int = 1
-) -> Debate:
-    """A stored discussion; ``evaluations`` of the run give the label of a held-out one.
-
-    ``samples``: how many discussions of one problem the run holds in a step.
-    """
-    row, held = stored.row, stored.discussion
-    every = held.everything()
-    columns = columns_of(len(held.agents), ((m.agent, m.branch) for m in every))
-    phases = phases_of([message.phase for message in every])
-    said = {
-        (m.turn, m.agent, m.branch): replace(
-            said_of(held.agents[m.agent], m, stored.reward(m), last_before(held, m)),
-            number=_number(held, m),
-            phase=m.phase if phases else "",
-        )
-        for m in every
-    }
-    return Debate(
-        key=row.id,
-        step=row.step,
-        split=row.split,
-        problem_id=row.problem_id,
-        question=held.problem.question,
-        gold=held.problem.gold,
-        agents=held.agents,
-        columns=columns,
-        rows_TC=tuple(
-            tuple(said.get((turn, *column)) for column in columns) for turn in range(held.turns)
-        ),
-        label=evaluation_label(row.evaluation, evaluations),
-        stopped_early=row.stopped_early,
-        sample=held.sample + 1 if held.sample or (samples > 1 and row.split == "train") else None,
-    )
-
-
-def phases_of(phases: Sequence[str]) -> bool:
-    """Whether phases are worth a word: they differ, or are not what every message is asked for."""
-    return bool({*phases} - {_PHASE})
-
-
-def _number(held: Discussion, message: Message) -> str:
-    several = sum(one.agent == message.agent for one in held.messages[message.turn]) > 1
-    return f"/{message.branch + 1}{' ★' if message.chosen else ''}" if several else ""
-
-
-def said_of(
-    name: str, message: Message, reward: MessageReward | None, before: Message | None
-) -> Said:
-    """A finished message of agent ``name``; ``before`` is what it had said before."""
-    return Said(
-        name=name,
-        turn=message.turn,
-        agent=message.agent,
-        text=message.text,
-        answer=message.answer,
-        correct=message.correct,
-        score=message.score,
-        change=None if before is None else change_of(before, message),
-        reward=None if reward is None else reward.pay.total,
-        finish=message.finish,
-        dropped=message.dropped_context,
-        branch=message.branch,
-        chosen=message.chosen,
-    )
-
-
-def live_debate(live: LiveDiscussion) -> Debate:
-    """The watched discussion as far as it is written; what may still be said is waiting."""
-    known = {(m.turn, m.agent, m.branch): m for m in live.messages}
-    last = max((message.turn for message in live.messages), default=0)
-    turns = max(live.turns, last + 1)
-    columns = columns_of(len(live.agents), ((m.agent, m.branch) for m in live.messages))
-    phases = phases_of([message.phase for message in live.messages])
-    rows = tuple(
-        tuple(_live_said(live, (turn, *column), known, turn < last, phases) for column in columns)
-        for turn in range(turns)
-    )
-    return Debate(
-        key=live.discussion,
-        step=live.step,
-        split=live.split,
-        problem_id=live.problem_id,
-        question=live.question,
-        gold=live.gold,
-        agents=live.agents,
-        columns=columns,
-        rows_TC=rows,
-        version=live.version,
-    )
-
-
-def _live_said(
-    live: LiveDiscussion,
-    spot: tuple[int, int, int],
-    known: Mapping[tuple[int, int, int], LiveMessage],
-    is_past: bool,
-    phases: bool,
-) -> Said | None:
-    turn, agent, branch = spot
-    name, message = live.agents[agent], known.get(spot)
-    earlier = (known.get((t, agent, 0)) for t in range(turn - 1, -1, -1))
-    before = next((one for one in earlier if one is not None), None)
-    if message is None:  # in turns that are over, and of candidates, nothing more is to come
-        return None if is_past or branch else Said(name, turn, agent, status="waiting")
-    judged = message.status in ("done", "scored")
-    several = any((turn, agent, other) in known for other in (1, branch) if other)
-    return Said(
-        name=name,
-        turn=turn,
-        agent=agent,
-        text=message.text,
-        answer=message.answer,
-        correct=message.correct,
-        score=message.score,
-        change=change_of(before, message) if judged and before is not None else None,
-        reward=message.reward,
-        status=message.status,
-        branch=branch,
-        number=f"/{branch + 1}" if several else "",
-        phase=message.phase if phases else "",
-    )
-
-
-def evaluation_label(key: int | None, evaluations: Sequence[Evaluation]) -> str | None:
-    """ "after (trained)"; None for a training discussion, its number where it is not known."""
-    if key is None:
-        return None
-    for evaluation in evaluations:
-        if evaluation.id == key:
-            return f"{evaluation.summary.label} ({evaluation.summary.policy_state})"
-    return f"evaluation {key}"
 
 
 def writing_cell(debate: Debate) -> Cell | None:
@@ -326,64 +178,5 @@ def writing_cell(debate: Debate) -> Cell | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerGroup:
-    """Agents that gave the same answer in one turn; ``answer`` None: no answer could be read."""
-
-    answer: str | None
-    correct: bool | None
-    agents: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TurnAnswers:
-    """The answers of one turn: groups, the largest first, of those who have spoken.
-
-    ``agreeing`` is the size of the largest group with an answer; ``right`` counts right messages,
-    None where none is known to be right or wrong; ``missing`` have not finished yet.
-    """
-
-    turn: int
-    groups: tuple[AnswerGroup, ...]
-    spoken: int
-    agreeing: int
-    right: int | None
-    missing: int
-
-
-def convergence(debate: Debate) -> tuple[TurnAnswers, ...]:
-    """How the answers come together, turn by turn."""
-    chosen = [[said for said in debate.row(t) if said.chosen] for t in range(debate.turns)]
-    return tuple(_turn_answers(turn, row) for turn, row in enumerate(chosen))
-
-
-def _turn_answers(turn: int, row: Sequence[Said]) -> TurnAnswers:
-    spoken = [said for said in row if said.is_over]
-    gathered: dict[object, list[Said]] = {}
-    for said in spoken:
-        # All right answers are one answer, however they are written.
-        kind = True if said.correct and said.answer is not None else _plain(said.answer)
-        gathered.setdefault(kind, []).append(said)
-    groups = tuple(
-        AnswerGroup(
-            answer=Counter(said.answer for said in members).most_common(1)[0][0],
-            correct=members[0].correct,
-            agents=tuple(said.agent for said in members),
-        )
-        for members in sorted(
-            gathered.values(), key=lambda found: (-len(found), found[0].answer is None)
-        )
-    )
-    known = [said.correct for said in spoken if said.correct is not None]
-    return TurnAnswers(
-        turn=turn,
-        groups=groups,
-        spoken=len(spoken),
-        agreeing=max((len(g.agents) for g in groups if g.answer is not None), default=0),
-        right=sum(known) if known else None,
-        missing=len(row) - len(spoken),
-    )
-
-
-def _plain(answer: str | None) -> str | None:
+def plain_answer(answer: str | None) -> str | None:
     return None if answer is None else " ".join(answer.casefold().split())

@@ -37,7 +37,7 @@ from maporl_tui.reading.compare_text import (
     pair_does_not_fit,
     totals,
 )
-from maporl_tui.reading.debate_records import stored_debate
+from maporl_tui.reading.debate_made import stored_debate
 from maporl_tui.reading.view import RunView
 from maporl_tui.screens.base import RunScreen
 from maporl_tui.screens.compare.item_list import ItemList

@@ -13,7 +13,8 @@ from textual.content import Content
 from textual.widgets import Static
 
 from maporl_tui.drawing.text import one_line, percent
-from maporl_tui.reading.debate_records import MARKS, TurnAnswers
+from maporl_tui.reading.debate_answers import TurnAnswers
+from maporl_tui.reading.debate_records import MARKS
 from maporl_tui.widgets.message_pane import VERDICT_STYLES
 
 _SHADES = {True: "█", False: "▒", None: "░"}

@@ -16,8 +16,9 @@ from maporl_tui.drawing.text import one_line
 from maporl_tui.reading.debate_export import debate_file
 from maporl_tui.reading.debate_feed import Feed
 from maporl_tui.reading.debate_follow import Keep, Newest, ShowLive, being_written
+from maporl_tui.reading.debate_made import live_debate
 from maporl_tui.reading.debate_query import HINT, Query, QueryError, parse_query
-from maporl_tui.reading.debate_records import Cell, Debate, live_debate
+from maporl_tui.reading.debate_records import Cell, Debate
 from maporl_tui.reading.debate_walk import NEWER, OLDER
 from maporl_tui.screens.debate.board import DebateBoard
 from maporl_tui.screens.debate.lines import NO_RUN

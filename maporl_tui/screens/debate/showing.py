@@ -19,7 +19,8 @@ from maporl_core.types import Place
 from maporl_tui.reading.client import StoreClient
 from maporl_tui.reading.debate_feed import Feed
 from maporl_tui.reading.debate_follow import Keep, Load, Newest, ShowLive, Want, being_written
-from maporl_tui.reading.debate_records import Cell, Debate, live_debate, stored_debate
+from maporl_tui.reading.debate_made import live_debate, stored_debate
+from maporl_tui.reading.debate_records import Cell, Debate
 from maporl_tui.reading.view import RunView
 from maporl_tui.screens.base import RunScreen
 from maporl_tui.screens.debate.lines import NO_RUN, nothing_passes, nothing_yet, state_line

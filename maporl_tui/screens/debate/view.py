@@ -16,7 +16,8 @@ from textual.widgets import Static
 
 from maporl_tui.drawing.rows import wrap_rows
 from maporl_tui.drawing.text import safe
-from maporl_tui.reading.debate_records import Cell, Debate, Said, convergence, writing_cell
+from maporl_tui.reading.debate_answers import convergence
+from maporl_tui.reading.debate_records import Cell, Debate, Said, writing_cell
 from maporl_tui.screens.debate.answer_strip import AnswerStrip
 from maporl_tui.screens.debate.board import DebateBoard
 from maporl_tui.screens.debate.lines import Hit, head_line, hits_in, marks_in

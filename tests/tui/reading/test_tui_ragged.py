@@ -10,8 +10,9 @@ from maporl_core.judging.rewards.maporl import Maporl
 from maporl_core.store.reader import DiscussionRow, LiveDiscussion, LiveMessage, MessageReward
 from maporl_core.store.records import StoredDiscussion
 from maporl_core.types import Discussion, Message, Part, Pay, Place, Problem
+from maporl_tui.reading.debate_answers import convergence
 from maporl_tui.reading.debate_export import debate_json
-from maporl_tui.reading.debate_records import convergence, live_debate, stored_debate
+from maporl_tui.reading.debate_made import live_debate, stored_debate
 from maporl_tui.reading.why import account, explain_message
 
 PROBLEM = Problem("p", "How many?", "7", "pocket", "train")

@@ -32,9 +32,11 @@ from maporl_core.store.records import LiveMessage, Paid
 from maporl_core.store.writer import StoreWriter
 from maporl_core.types import Discussion, Place
 from maporl_tui.host import Options
+from maporl_tui.reading.debate_answers import convergence
 from maporl_tui.reading.debate_export import debate_json, debate_markdown
+from maporl_tui.reading.debate_made import stored_debate
 from maporl_tui.reading.debate_query import Query, QueryError, filter_words, find_hits, parse_query
-from maporl_tui.reading.debate_records import change_of, convergence, stored_debate
+from maporl_tui.reading.debate_records import change_of
 from maporl_tui.reading.debate_walk import NEWER, OLDER, Walker
 from maporl_tui.screens.debate.answer_strip import bar, summary
 from maporl_tui.screens.debate.view import DebateView
