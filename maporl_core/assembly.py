@@ -16,10 +16,12 @@ from maporl_core.config.schema import RunConfig
 from maporl_core.errors import DataError, MaporlError, ModelError
 from maporl_core.judging.rewards import make_scheme
 from maporl_core.judging.rewards.base import RewardScheme
-from maporl_core.judging.verifier import TimedVerifier, Verifier, make_verifier
+from maporl_core.judging.verifier.base import Verifier
+from maporl_core.judging.verifier.chosen import make_verifier
 from maporl_core.judging.verifier.learned import POLICY
 from maporl_core.judging.verifier.placing import Placed, place, verifier_folder
 from maporl_core.judging.verifier.saved import verifier_on
+from maporl_core.judging.verifier.timed import TimedVerifier
 from maporl_core.kit.progress import Progress
 from maporl_core.kit.user_paths import user_path
 from maporl_core.learning.methods.base import Method, RolloutPlan
@@ -183,7 +185,7 @@ def assemble(
             Speaker(agent.name, agent.role, policy_name, engines[base.name], base.codec, window)
         )
     scorer = TimedVerifier(_make_verifier(config, policies, placed))
-    topology = make_topology(config.discussion.turns)
+    topology = make_topology(config.discussion.turns, config.topology)
     return Assembly(
         config, task, policies, engines, scorer, scheme, topology, method, tuple(speakers)
     )

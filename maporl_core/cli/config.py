@@ -19,6 +19,7 @@ from maporl_core.cli.verifier_check import verifier_seat
 from maporl_core.cli.views.lines import StageBar
 from maporl_core.cli.views.terminal import err_console, print_json, say
 from maporl_core.config.keys import key_facts
+from maporl_core.config.kinded import json_schema
 from maporl_core.config.load import (
     config_warnings,
     dump_toml,
@@ -132,7 +133,7 @@ def keys(
 )
 def schema() -> None:
     """Print the JSON schema of a run description."""
-    print_json(RunConfig.model_json_schema())
+    print_json(json_schema(RunConfig))
 
 
 @app.command(

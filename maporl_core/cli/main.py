@@ -28,6 +28,7 @@ from maporl_core.cli import (
     debate,
     doctor,
     evaluate,
+    kinds,
     pocket,
     run,
     runs,
@@ -61,6 +62,7 @@ app.command("compare", epilog=compare.EXAMPLES)(compare.compare_command)
 app.command("debate", epilog=debate.EXAMPLES)(debate.debate_command)
 app.add_typer(runs.app, name="runs")
 app.add_typer(config.app, name="config")
+app.command("kinds", epilog=kinds.KINDS_EXAMPLES)(kinds.kinds_command)
 app.add_typer(pocket.app, name="pocket")
 app.add_typer(bench.app, name="bench")
 app.add_typer(verifier.app, name="verifier")

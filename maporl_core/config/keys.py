@@ -17,6 +17,8 @@ import tomlkit
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from maporl_core.config.doors import REGISTRIES
+from maporl_core.config.kinded import fields_of, kinds_with
 from maporl_core.config.schema import RunConfig
 
 Path = Sequence[str | int]
@@ -40,7 +42,7 @@ def type_at(path: Path) -> Any:
 def keys_under(path: Path) -> tuple[str, ...]:
     """Keys of the section at a path; empty if it is none, or its keys are free (``bases``)."""
     found = _section(type_at(path))
-    return tuple(found.model_fields) if found is not None else ()
+    return tuple(fields_of(found)) if found is not None else ()
 
 
 def branches(annotation: Any) -> tuple[Any, ...]:
@@ -59,15 +61,22 @@ class KeyFact:
     takes: str
     default: str
     meaning: str
+    kinds: tuple[str, ...] = ()
+    """Kinds of its section that have it; empty where all do."""
+
+
+def key_facts() -> tuple[KeyFact, ...]:
+    """Every key of a run description, in the order of the sections; of kinds that maporl lacks
+    itself, those of kinds that were chosen.
+    """
+    return _all_facts(tuple(registry.loaded() for registry in REGISTRIES.values()))
 
 
 @cache
-def key_facts() -> tuple[KeyFact, ...]:
-    """Every key of a run description, in the order of the sections."""
+def _all_facts(_loaded: tuple[tuple[str, ...], ...]) -> tuple[KeyFact, ...]:
     return tuple(_facts(RunConfig, ""))
 
 
-@cache
 def leaf_keys() -> tuple[str, ...]:
     """Every dotted key that takes a value."""
     return tuple(fact.key for fact in key_facts())
@@ -89,7 +98,7 @@ def _section(annotation: Any) -> type[BaseModel] | None:
 def _step(annotation: Any, part: str | int) -> Any:
     section = _section(annotation)
     if section is not None:
-        field = section.model_fields.get(str(part))
+        field = fields_of(section).get(str(part))
         return None if field is None else field.annotation
     for branch in branches(annotation):
         origin, args = typing.get_origin(branch), typing.get_args(branch)
@@ -100,14 +109,19 @@ def _step(annotation: Any, part: str | int) -> Any:
     return Any if annotation is Any else None
 
 
+def field_fact(key: str, field: FieldInfo, kinds: tuple[str, ...] = ()) -> KeyFact:
+    """What there is to say about one key."""
+    return KeyFact(key, _takes(field), _default(field), field.description or "", kinds)
+
+
 def _facts(section: type[BaseModel], path: str) -> Iterator[KeyFact]:
-    for name, field in section.model_fields.items():
+    for name, field in fields_of(section).items():
         key = f"{path}.{name}" if path else name
         below, free = _section_below(field.annotation)
         if below is not None:
             yield from _facts(below, key + free)
         else:
-            yield KeyFact(key, _takes(field), _default(field), field.description or "")
+            yield field_fact(key, field, kinds_with(section, name))
 
 
 def _section_below(annotation: Any) -> tuple[type[BaseModel] | None, str]:

@@ -23,7 +23,10 @@ import tomlkit
 from pydantic import ValidationError
 
 from maporl_core.config.complaints import explain
-from maporl_core.config.overrides import apply_override
+from maporl_core.config.doors import REGISTRIES
+from maporl_core.config.kinded import forget_other_kinds
+from maporl_core.config.overrides import apply_override, know_kinds
+from maporl_core.config.provenance import comments, missing
 from maporl_core.config.renamed import renamed, say_renamed
 from maporl_core.config.schema import RunConfig
 from maporl_core.config.toml_files import read_toml_text
@@ -76,6 +79,7 @@ def load_config(
     data.setdefault("name", _default_name(source))
     if name is not None:
         data["name"] = name
+    know_kinds(data, overrides)
     for override in overrides:
         apply_override(data, override)
     return build_config(data)
@@ -86,6 +90,9 @@ def load_stored(path: Path) -> RunConfig:
 
     Old names in it are nobody's mistake: nothing is said about them.  Raises ConfigError.
     """
+    gone = missing(read_toml_text(path, "the run is damaged"))
+    if gone:
+        raise ConfigError("\n".join(gone))
     data = _read(path, (), say=lambda _line: None)
     data.setdefault("name", _default_name(path))
     return build_config(data)
@@ -104,6 +111,7 @@ def build_config(data: Mapping[str, Any]) -> RunConfig:
 def override_config(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
     """``config`` with ``overrides`` ("a.b=c") applied; raises ConfigError as load_config does."""
     data = plain(config)
+    know_kinds(data, overrides)
     for override in overrides:
         apply_override(data, override)
     return build_config(data)
@@ -171,7 +179,7 @@ def dump_toml(config: RunConfig) -> str:
     Raises ConfigError for a value TOML cannot hold (only ``task.options`` made in code can).
     """
     try:
-        return tomlkit.dumps(plain(config))
+        return tomlkit.dumps(plain(config)) + comments(config)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"task.options: cannot be written as TOML: {one_line(error)}") from None
 
@@ -239,6 +247,8 @@ def _merge(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
         below = merged.get(key)
         if isinstance(below, dict) and isinstance(value, Mapping):
             merged[key] = _merge(below, value)
+            if key in REGISTRIES and REGISTRIES[key].key.split(".")[1] in value:
+                forget_other_kinds(merged[key], key)
         else:
             merged[key] = value
     return merged

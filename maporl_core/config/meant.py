@@ -10,8 +10,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from maporl_core.config.doors import REGISTRIES
 from maporl_core.config.keys import Path, dotted, key_facts, keys_under, leaf_keys, type_at
+from maporl_core.config.kinded import kinds_with
 from maporl_core.config.renamed import KEYS
+from maporl_core.config.schema import RunConfig
 from maporl_core.kit.nearest import likeness, nearest
 from maporl_core.kit.plain_text import one_line
 
@@ -24,7 +27,17 @@ def unknown_lines(path: Path, value: Any) -> list[str]:
     paths = [path]
     if isinstance(value, Mapping) and value:
         paths = [(*path, str(key)) for key in value]
-    return [f"{one_line(dotted(each))}: unknown key; {suggestion(each)}" for each in paths]
+    return [f"{one_line(dotted(each))}: {_not_here(each)}" for each in paths]
+
+
+def _not_here(path: Path) -> str:
+    section = RunConfig.model_fields.get(str(path[0]))
+    if len(path) == 2 and section is not None and isinstance(section.annotation, type):
+        kinds = kinds_with(section.annotation, str(path[1]))
+        if kinds:
+            key = REGISTRIES[str(path[0])].key
+            return f"only {key} = {' or '.join(map(repr, kinds))} has this key"
+    return f"unknown key; {suggestion(path)}"
 
 
 def suggestion(path: Path) -> str:

@@ -13,10 +13,14 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import date, datetime, time
 from typing import Any
 
+from maporl_core.config.doors import CHOOSES, REGISTRIES
 from maporl_core.config.keys import branches, dotted, is_table, type_at
+from maporl_core.config.kinded import forget_other_kinds
 from maporl_core.config.meant import suggestion
 from maporl_core.config.renamed import GONE, KEYS, VALUES, say_renamed
 from maporl_core.config.schema import RunConfig
@@ -27,6 +31,20 @@ _KEY_PART = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'[^']*'|[^."'=\s][^."'=]*)\s*""
 _VALUE_PIECES = re.compile(
     r"""("(?:[^"\\]|\\.)*"|'[^']*')|([\[\]{},=])|([^\[\]{},="']+)""", re.DOTALL
 )
+
+
+def know_kinds(data: Mapping[str, Any], overrides: Sequence[str]) -> None:
+    """Find the kinds that are chosen, so that their keys are known before any is set."""
+    chosen = [override.partition("=") for override in overrides]
+    for registry in REGISTRIES.values():
+        table = data.get(registry.section)
+        word = registry.key.split(".")[1]
+        names = [table.get(word)] if isinstance(table, Mapping) else []
+        names += [value.strip() for key, _, value in chosen if key.strip() == registry.key]
+        for name in names:
+            if isinstance(name, str):
+                with suppress(ConfigError):  # told when the whole is validated
+                    registry.find(name)
 
 
 def apply_override(data: dict[str, Any], override: str) -> None:
@@ -136,6 +154,8 @@ def _assign(target: Any, part: str, text: str, resolved: list[str | int], overri
         target.pop(part, None)
     else:
         target[part] = _today(here, _value(text, annotation, override))
+    if dotted(here) in CHOOSES:
+        forget_other_kinds(target, str(here[0]))
 
 
 def _today(path: list[str | int], value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 In: a preset name or a TOML file, plus ``--set a.b=c`` overrides.  Out: a frozen ``RunConfig``.
 Neighbours: every stage takes its own section of it; ``store`` keeps the resolved text; the app
-builds its form from ``RunConfig.model_json_schema()``.  No torch in here.
+builds its form from ``config.keys``.  No torch in here.
 Reading files and overrides lives in ``config.load``.
 """
 
@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
+from maporl_core.config.kinded import chosen
 from maporl_core.config.kinds import (
     Alpha,
     Count,
@@ -33,7 +34,7 @@ from maporl_core.config.kinds import (
 from maporl_core.config.renamed import renamed
 from maporl_core.config.training import CheckpointConfig as CheckpointConfig
 from maporl_core.config.training import EvalConfig as EvalConfig
-from maporl_core.config.training import MethodConfig, UpdateConfig
+from maporl_core.config.training import MethodSection, UpdateConfig
 from maporl_core.config.training import TrainConfig as TrainConfig
 from maporl_core.config.verifier import VerifierConfig as VerifierConfig
 
@@ -148,15 +149,20 @@ class DiscussionConfig(Section):
 class TopologyConfig(Section):
     """Who speaks when, and who reads what."""
 
-    kind: Literal["all"] = Field("all", description="all: everybody, every turn, reads everybody")
+    kind: str = Field("all", description="all: everybody speaks in every turn and reads the last")
+
+
+class RewardSection(Section):
+    """What a message is paid; the other keys of [reward] are those of its kind."""
+
+    kind: str = Field(
+        "maporl", description="maporl: verifier scores over the turns, incentives, penalties"
+    )
 
 
 class RewardConfig(Section):
-    """What a message is paid.  Symbols of the paper in brackets."""
+    """Keys of the reward "maporl".  Symbols of the paper in brackets."""
 
-    kind: Literal["maporl"] = Field(
-        "maporl", description="maporl: verifier scores over the turns, incentives, penalties"
-    )
     horizon: Literal["discounted", "current", "last"] = Field(
         "discounted", description="scores that count: this and later turns, this, or the last turn"
     )
@@ -174,10 +180,18 @@ class RewardConfig(Section):
 
 
 class EngineConfig(Section):
-    kind: Literal["auto", "in_process"] = Field(
-        "auto", description="who samples; in_process: with the trainer's own weights"
-    )
+    kind: str = Field("auto", description="who samples; in_process: with the trainer's own weights")
     max_batch: Count = Field(512, description="rows generated at once")
+
+
+_Task = Annotated[TaskConfig, chosen(TaskConfig, "task"), SerializeAsAny()]
+_Topology = Annotated[TopologyConfig, chosen(TopologyConfig, "topology"), SerializeAsAny()]
+_Verifier = Annotated[VerifierConfig, chosen(VerifierConfig, "verifier"), SerializeAsAny()]
+_Reward = Annotated[RewardSection, chosen(RewardSection, "reward"), SerializeAsAny()]
+_Method = Annotated[MethodSection, chosen(MethodSection, "method"), SerializeAsAny()]
+_Engine = Annotated[EngineConfig, chosen(EngineConfig, "engine"), SerializeAsAny()]
+_OF_ITS_KIND: Any = Field(default_factory=dict)
+"""No keys: the section is made by the class of its default kind."""
 
 
 class RunConfig(Section):
@@ -188,7 +202,7 @@ class RunConfig(Section):
         0, description="decides data order, sampling, shuffling and adapters"
     )
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: CUDA where there is")
-    task: TaskConfig = TaskConfig()
+    task: _Task = _OF_ITS_KIND
     bases: dict[Name, BaseModelConfig] = Field(default_factory=lambda: {"main": BaseModelConfig()})
     policies: dict[Name, PolicyConfig] = Field(
         default_factory=dict, description="default: one per agent, on the first base"
@@ -199,15 +213,15 @@ class RunConfig(Section):
         AgentConfig(name="Cy"),
     )
     discussion: DiscussionConfig = DiscussionConfig()
-    topology: TopologyConfig = TopologyConfig()
-    verifier: VerifierConfig = VerifierConfig()
-    reward: RewardConfig = RewardConfig()
+    topology: _Topology = _OF_ITS_KIND
+    verifier: _Verifier = _OF_ITS_KIND
+    reward: _Reward = _OF_ITS_KIND
     update: UpdateConfig = UpdateConfig()
-    method: MethodConfig = MethodConfig()
+    method: _Method = _OF_ITS_KIND
     train: TrainConfig = TrainConfig()
     eval: EvalConfig = EvalConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
-    engine: EngineConfig = EngineConfig()
+    engine: _Engine = _OF_ITS_KIND
 
     @model_validator(mode="before")
     @classmethod

@@ -11,15 +11,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from maporl_core.config.kinds import (
-    ClipHigh,
-    ClipLow,
     Count,
-    Fraction,
     Natural,
     Positive,
     Rate,
     Section,
-    Weight,
 )
 
 
@@ -50,26 +46,10 @@ class UpdateConfig(Section):
     )
 
 
-class MethodConfig(Section):
-    """Who learns from what: multi-agent PPO."""
+class MethodSection(Section):
+    """How agents learn; the other keys of [method] are those of its kind."""
 
-    kind: Literal["mappo"] = Field("mappo", description="mappo: multi-agent PPO with a critic")
-    samples: Annotated[int, Field(ge=1, le=1024)] = Field(
-        1, description="discussions of each problem [G]"
-    )
-    gae_lambda: Fraction = Field(0.95, description="GAE λ over the tokens of a message")
-    clip_low: ClipLow = Field(0.2, description="ratio clipped below at 1 - clip_low")
-    clip_high: ClipHigh = Field(0.2, description="ratio clipped above at 1 + clip_high")
-    value_clip: Positive = Field(0.2, description="clip range of the value loss")
-    value_coef: Weight = Field(0.1, description="weight of the value loss")
-    kl_coef: Weight = Field(0.002, description="KL penalty per token against the base")
-    kl_target: Positive | None = Field(
-        None, description="adapt kl_coef towards this KL per message; default: fixed"
-    )
-    kl_horizon: Positive = Field(
-        10_000.0, description="messages over which the adaptive KL coefficient moves"
-    )
-    entropy_coef: Weight = Field(0.0, description="entropy bonus per token")
+    kind: str = Field("mappo", description="mappo: multi-agent PPO with a critic")
 
 
 class TrainConfig(Section):

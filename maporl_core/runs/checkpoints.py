@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from maporl_core.config.load import dump_toml, load_stored
+from maporl_core.config.provenance import changed_since
 from maporl_core.config.resumable import check_resumable
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError, StoreError
@@ -85,6 +86,8 @@ def restore(
     seed_random_states(config.seed)
     if found.checkpoint is not None:
         _check_config(run, found.checkpoint.path, config, task)
+        for line in _other_versions(found.checkpoint.path):
+            say("warning", "resume", line)
         step, bad_steps = load_run_state(found.checkpoint.path, updater.policies, updater)
     set_aside(path for path, _ in found.passed_over)
     store.truncate_after(step)
@@ -111,6 +114,12 @@ def _refuse_to_start_over(run: RunDir, found: Resumable) -> None:
             f"run {run.name!r} cannot go on, because the checkpoints it wrote (the last one after "
             f"step {last_saved}) are gone from {run.checkpoints}: {what_to_do}"
         )
+
+
+def _other_versions(folder: Path) -> list[str]:
+    """A line for each plug-in that has another version than when the checkpoint was written."""
+    path = folder / CONFIG
+    return changed_since(path.read_text("utf-8")) if path.is_file() else []
 
 
 def _check_config(run: RunDir, folder: Path, config: RunConfig, task: Task) -> None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext
 from typing import NoReturn
 
 from maporl_core.assembly import Assembly
+from maporl_core.config.provenance import meta
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import Interrupted, MaporlError, StoreError, TrainingError
 from maporl_core.kit.progress import Progress
@@ -273,6 +274,7 @@ def open_session(
         store.expire_requests("the trainer this was meant for had ended")
         store.set_meta(
             {"steps": str(config.train.steps), "task": config.task.name, "algorithm": "MAPPO"}
+            | meta(config)
         )
         store.set_state("running")
         session = Session(config, run, store, lock, stop, progress)

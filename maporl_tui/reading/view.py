@@ -141,7 +141,7 @@ class RunView:
     @property
     def samples(self) -> int:
         """Discussions of one problem in a step [G]."""
-        return self.config.method.samples if self.config is not None else 1
+        return int(getattr(self.config.method, "samples", 1)) if self.config is not None else 1
 
     @property
     def waiting(self) -> tuple[Request, ...]:

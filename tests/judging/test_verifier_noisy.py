@@ -12,8 +12,12 @@ import numpy as np
 import pytest
 from judged_samples import judged
 
-from maporl_core.judging.verifier import NoisyVerifier
-from maporl_core.judging.verifier.noisy import CONCENTRATION, beta_parameters, mirrored_auroc
+from maporl_core.judging.verifier.noisy import (
+    CONCENTRATION,
+    NoisyVerifier,
+    beta_parameters,
+    mirrored_auroc,
+)
 from maporl_core.types import Message, Problem
 
 GOLD = Problem("p1", "1 + 1?", "2", "sums", "train")
@@ -110,7 +114,7 @@ def test_batch_and_order_do_not_change_a_score():
 def test_another_process_draws_the_same_score():
     script = (
         "from maporl_core.types import Judged, Message, Problem\n"
-        "from maporl_core.judging.verifier import NoisyVerifier\n"
+        "from maporl_core.judging.verifier.noisy import NoisyVerifier\n"
         "problem = Problem('p1', '1 + 1?', '2', 'sums', 'train')\n"
         "message = Message(0, 0, 'A', (1,), (2,), (-0.5,), '2', 'stop', '2', True)\n"
         "print(NoisyVerifier(0.9).score([Judged(problem, message, seed=5)])[0].hex())\n"

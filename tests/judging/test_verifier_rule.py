@@ -7,7 +7,9 @@ from judged_samples import judged
 
 from maporl_core.config.schema import VerifierConfig
 from maporl_core.errors import DataError
-from maporl_core.judging.verifier import NoisyVerifier, RuleVerifier, make_verifier
+from maporl_core.judging.verifier.chosen import make_verifier
+from maporl_core.judging.verifier.noisy import NoisyVerifier
+from maporl_core.judging.verifier.rule import RuleVerifier
 from maporl_core.types import Message, Problem
 
 GOLD = Problem("p1", "1 + 1?", "2", "sums", "train")

@@ -19,9 +19,8 @@ from maporl_core.config.load import load_config, override_config
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError, DataError, ModelError, StoreError
 from maporl_core.judging.rewards.maporl import reward_discussion
-from maporl_core.judging.verifier import LearnedVerifier
 from maporl_core.judging.verifier.keeper import VerifierKeeper, kept_verifier
-from maporl_core.judging.verifier.learned import POLICY
+from maporl_core.judging.verifier.learned import POLICY, LearnedVerifier
 from maporl_core.judging.verifier.placing import (
     APART,
     BUILT_IN,

@@ -464,9 +464,9 @@ def test_anli_labels_out_of_range_are_bad_rows(tmp_path: Path, label: Any) -> No
 
 
 def test_an_unknown_task_is_answered_with_the_nearest() -> None:
-    with pytest.raises(ConfigError, match="did you mean gsm8k"):
+    with pytest.raises(ConfigError, match="did you mean 'gsm8k'"):
         make_task(TaskConfig(name="gsm8"))
-    with pytest.raises(ConfigError, match=r"there are pocket, gsm8k"):
+    with pytest.raises(ConfigError, match=r"must be 'pocket', 'gsm8k'"):
         make_task(TaskConfig(name="zzz"))
     assert list(available_tasks())[:2] == ["pocket", "gsm8k"]
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from maporl_core.config.schema import RewardConfig
+from maporl_core.config.doors import REWARDS
+from maporl_core.config.schema import RewardSection
 from maporl_core.judging.rewards.base import RewardScheme
-from maporl_core.judging.rewards.maporl import Maporl
 
 
-def make_scheme(options: RewardConfig, by_score: bool) -> RewardScheme:
+def make_scheme(options: RewardSection, by_score: bool) -> RewardScheme:
     """The scheme of a run's [reward]; ``by_score``: scores decide what counts as right."""
-    return Maporl(options, by_score)
+    made: RewardScheme = REWARDS.find(options.kind).made(options, by_score)
+    return made

@@ -19,12 +19,14 @@ import torch
 from maporl_core.config.load import load_stored
 from maporl_core.config.schema import RunConfig, VerifierConfig
 from maporl_core.errors import ConfigError, StoreError, TrainingError
-from maporl_core.judging.verifier import LearnedVerifier, Verifier, placing
+from maporl_core.judging.verifier import placing
+from maporl_core.judging.verifier.base import Verifier
 from maporl_core.judging.verifier.calibration import fit_temperature, log_loss
 from maporl_core.judging.verifier.cards import FITTED_ANEW
 from maporl_core.judging.verifier.data import Answer, Example, Selection, select
 from maporl_core.judging.verifier.fit import FitSettings, Rows, fit
 from maporl_core.judging.verifier.head import all_logits, encode
+from maporl_core.judging.verifier.learned import LearnedVerifier
 from maporl_core.judging.verifier.watching import GAP, ScoreDrift
 from maporl_core.kit.plain_text import one_line
 from maporl_core.kit.progress import Progress

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from maporl_core.config.doors import ENGINES
 from maporl_core.config.schema import EngineConfig
 from maporl_core.rollout.engine.base import Engine, Offer
 
@@ -16,13 +17,11 @@ if TYPE_CHECKING:
 
 def engine_offers(config: EngineConfig) -> frozenset[Offer]:
     """What the engine that ``config`` names can do; no model is needed to know."""
-    from maporl_core.rollout.engine.in_process import HFEngine
-
-    return {"auto": HFEngine, "in_process": HFEngine}.get(config.kind, HFEngine).offers
+    offers: frozenset[Offer] = ENGINES.find(config.kind).made.offers
+    return offers
 
 
 def make_engine(base: BaseModel, config: EngineConfig) -> Engine:
-    """The engine that answers for one base and all adapters on it ("auto" and "hf": in process)."""
-    from maporl_core.rollout.engine.in_process import HFEngine
-
-    return HFEngine(base, config.max_batch)
+    """The engine of ``config.kind`` that answers for one base and all adapters on it."""
+    made: Engine = ENGINES.find(config.kind).made(base, config)
+    return made

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from maporl_core.config.kinds import Section
+from maporl_core.config.doors import TOPOLOGIES
+from maporl_core.config.schema import TopologyConfig
 from maporl_core.rollout.topology.base import Topology
-from maporl_core.rollout.topology.everybody import Everybody
 
 
-def make_topology(turns: int) -> Topology:
-    """The topology of a run whose discussions have ``turns`` turns."""
-    return Everybody(Section(), turns)
+def make_topology(turns: int, options: TopologyConfig | None = None) -> Topology:
+    """The topology of a run whose discussions have ``turns`` turns; by default "all"."""
+    options = options or TopologyConfig()
+    made: Topology = TOPOLOGIES.find(options.kind).made(options, turns)
+    return made

@@ -17,7 +17,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from maporl_core.config.doors import CHOOSES, REGISTRIES
 from maporl_core.config.keys import KeyFact, dotted, key_facts
+from maporl_core.config.kinded import forget_other_kinds
 from maporl_core.config.load import build_config, load_config, plain
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError
@@ -81,6 +83,8 @@ class Form:
             target.pop(path[-1], None)
         else:
             target[path[-1]] = value
+        if dotted(path) in CHOOSES:
+            forget_other_kinds(target, str(path[0]))
 
     def reset(self, path: Path) -> None:
         """The source's own value again (a row that was added keeps the config's default)."""
@@ -135,7 +139,7 @@ class Form:
             first, _, rest = fact.key.partition(".")
             if section == TOP and not rest:
                 yield Field((first,), fact)
-            elif first == section and rest and first not in FREE:
+            elif first == section and rest and first not in FREE and self._has(fact):
                 yield Field((first, *rest.split(".")), fact)
         if section in FREE:
             for row in self.rows(section):
@@ -143,6 +147,14 @@ class Form:
                     parts = fact.key.split(".")
                     if parts[0] == section:
                         yield Field((section, row, parts[-1]), fact)
+
+    def _has(self, fact: KeyFact) -> bool:
+        """Whether the kind that is chosen in the key's section has the key."""
+        registry = REGISTRIES.get(fact.key.split(".")[0])
+        if registry is None or not fact.kinds:
+            return True
+        kind = self.value(tuple(registry.key.split(".")))
+        return (registry.default if kind is None else kind) in fact.kinds
 
     def found(self, word: str) -> Iterator[Field]:
         """Fields of all sections whose key or meaning has ``word``."""

@@ -1,0 +1,1 @@
+"""What a package may add to maporl: one module per kind."""

@@ -1,0 +1,106 @@
+"""Keys of a section belong to the kind that is chosen in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pytest
+from pydantic import Field
+
+from maporl_core.config import doors
+from maporl_core.config.keys import key_facts
+from maporl_core.config.kinded import json_schema
+from maporl_core.config.kinds import Section, Weight
+from maporl_core.config.load import build_config, dump_toml, load_config, override_config
+from maporl_core.config.provenance import changed_since, missing
+from maporl_core.config.schema import RunConfig
+from maporl_core.errors import ConfigError
+from maporl_core.kit import registry as page
+from maporl_core.learning.methods.mappo import MappoOptions
+
+
+class OtherOptions(Section):
+    strength: Weight = Field(2.0, description="how strong it is")
+
+
+class Other:
+    says = "another method"
+    Options = OtherOptions
+
+    def plan(self) -> None: ...
+    def group(self) -> None: ...
+
+
+@pytest.fixture
+def other(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A method "other" of a distribution that is not known."""
+    point = EntryPoint("other", f"{__name__}:Other", "maporl.methods")
+
+    def points(group: str) -> tuple[EntryPoint, ...]:
+        return (point,) if group == "maporl.methods" else ()
+
+    monkeypatch.setattr(page, "points", points)
+    monkeypatch.setattr(EntryPoint, "load", lambda _self: Other)
+    monkeypatch.setattr(page, "_distribution", lambda _point: ("plug", "1.5"))
+    found = dict(doors.METHODS._found)
+    yield
+    doors.METHODS._found.clear()
+    doors.METHODS._found.update(found)
+
+
+def test_the_default_section_is_of_its_default_kind() -> None:
+    method = RunConfig().method
+    assert isinstance(method, MappoOptions)
+    assert method.kind == "mappo"
+    assert RunConfig() == build_config({"method": {"kind": "mappo", "gae_lambda": 0.95}})
+
+
+@pytest.mark.usefixtures("other")
+def test_a_chosen_kind_brings_its_own_keys_and_takes_the_others_away() -> None:
+    config = load_config("pocket", ["method.strength=3", "method.kind=other"])
+    assert config.method.model_dump() == {"kind": "other", "strength": 3.0}
+    back = override_config(config, ["method.kind=mappo", "method.kl_coef=0.5"])
+    assert isinstance(back.method, MappoOptions)
+    assert back.method.kl_coef == 0.5
+
+
+@pytest.mark.usefixtures("other")
+def test_a_key_of_another_kind_is_refused_with_the_kind_that_has_it() -> None:
+    with pytest.raises(ConfigError) as caught:
+        build_config({"method": {"kind": "other", "gae_lambda": 0.5}})
+    assert str(caught.value) == "method.gae_lambda: only method.kind = 'mappo' has this key"
+
+
+@pytest.mark.usefixtures("other")
+def test_keys_and_schema_know_what_was_chosen() -> None:
+    build_config({"method": {"kind": "other"}})
+    facts = {fact.key: fact for fact in key_facts()}
+    assert facts["method.strength"].kinds == ("other",)
+    assert facts["method.strength"].meaning == "how strong it is"
+    assert facts["method.gae_lambda"].kinds == ("mappo",)
+    assert facts["method.kind"].takes == "mappo, other"
+    kinds: list[dict[str, Any]] = json_schema(RunConfig)["properties"]["method"]["anyOf"]
+    assert ["strength" in kind["properties"] for kind in kinds] == [False, True]
+
+
+@pytest.mark.usefixtures("other")
+def test_a_stored_description_says_which_version_of_what_it_needs() -> None:
+    text = dump_toml(build_config({"method": {"kind": "other"}}))
+    assert text.endswith("\n# method.kind = other comes from plug 1.5\n")
+    assert changed_since(text) == []
+    assert changed_since(text.replace("plug 1.5", "plug 1.4")) == [
+        "method.kind = 'other' came from plug 1.4 and comes from plug 1.5 now: the run may go on "
+        "differently"
+    ]
+
+
+def test_a_stored_description_whose_package_is_gone_names_it() -> None:
+    text = "# method.kind = other comes from plug 1.5\n"
+    assert missing(text) == [
+        "method.kind = 'other' came from plug 1.5, which is not installed: install it to open "
+        "this run"
+    ]
+    assert missing(dump_toml(RunConfig())) == []
+    assert "#" not in dump_toml(RunConfig())
