@@ -26,6 +26,8 @@ def chosen(shared: type[BaseModel], section: str) -> BeforeValidator:
     SHARED[shared] = section
 
     def choose(value: Any) -> Any:
+        if isinstance(value, BaseModel) and not isinstance(value, shared):
+            value = value.model_dump()  # a kind's own Options, made in code
         if not isinstance(value, Mapping):
             return value
         kind = value.get(_word(section), shared.model_fields[_word(section)].default)

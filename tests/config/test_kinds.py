@@ -57,6 +57,11 @@ def test_the_default_section_is_of_its_default_kind() -> None:
     assert RunConfig() == build_config({"method": {"kind": "mappo", "gae_lambda": 0.95}})
 
 
+def test_options_made_in_code_are_taken_as_the_keys_of_the_default_kind() -> None:
+    made = RunConfig.model_validate({"method": MappoOptions(kl_coef=0.5)}).method
+    assert (made.kind, made.model_dump()["kl_coef"]) == ("mappo", 0.5)
+
+
 @pytest.mark.usefixtures("other")
 def test_a_chosen_kind_brings_its_own_keys_and_takes_the_others_away() -> None:
     config = load_config("pocket", ["method.strength=3", "method.kind=other"])
