@@ -191,8 +191,7 @@ class MaporlApp(App[None]):
             if binding.id is None or not binding.description or not active.enabled:
                 continue
             rows.append((self.get_key_display(binding), binding.description, binding.id))
-        name = getattr(self.screen, "NAME", "")
-        order = {name: 0, "common": 1, "app": 2}
+        order = {(name := getattr(self.screen, "NAME", "")): 0, "common": 1, "app": 2}
         rows.sort(key=lambda row: order.get(row[2].split(".")[0], 3))
         self.push_screen(Keys(rows, f"Keys on {name.capitalize()}"))
 
@@ -268,8 +267,7 @@ class MaporlApp(App[None]):
             return
         try:
             path = Path(typed)
-            made = text if isinstance(text, str) else text(path)
-            written = await self._write(path, made)
+            written = await self._write(path, text if isinstance(text, str) else text(path))
         except MaporlError as error:
             self.say_problem(str(error))
             return
@@ -294,11 +292,9 @@ class MaporlApp(App[None]):
         return app_variables(super().get_css_variables())
 
     def _theme_chosen(self) -> None:
-        problem = self._theme_keeper.chosen()
-        if problem is not None:
+        if (problem := self._theme_keeper.chosen()) is not None:
             self.say_problem(problem)
 
     def _follow_theme_file(self) -> None:
-        problem = self._theme_keeper.follow_file()
-        if problem is not None:
+        if (problem := self._theme_keeper.follow_file()) is not None:
             self.say_problem(problem)

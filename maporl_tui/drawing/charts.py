@@ -50,33 +50,38 @@ def charts_of(
     ``declared``: the parts of the run's reward, in their order.
     """
     known = set(names)
-    turns = _turns(known, "accuracy")
-    last = turns[-1] if turns else 0
+    found = (*_of_pay(known, policies, declared), *_of_training(known, policies))
+    kept = (_only(spec, known) for spec in (_accuracy(known), *found))
+    return tuple(spec for spec in kept if spec.series)
+
+
+def _accuracy(known: set[str]) -> ChartSpec:
+    series = _per_turn(known, "accuracy")
+    return ChartSpec("accuracy", "accuracy per turn", series, markers=series)
+
+
+def _of_pay(
+    known: set[str], policies: Sequence[str], declared: Sequence[str]
+) -> tuple[ChartSpec, ...]:
+    """What is paid, and what staying near the base costs."""
     parts = [
         SeriesSpec(f"reward/{part}", part, key, i % 6 + 1)
         for i, (part, key) in enumerate(zip(declared, part_letters(declared), strict=True))
     ]
-    found = (
-        ChartSpec(
-            "accuracy",
-            "accuracy per turn",
-            _per_turn(known, "accuracy"),
-            markers=_per_turn(known, "accuracy"),
-        ),
-        ChartSpec(
-            "reward",
-            "reward and its parts",
-            (SeriesSpec("reward/total", "total", "T", _PLAIN), *parts),
-            hide_zero=True,
-        ),
-        ChartSpec(
-            "kl",
-            "KL to the base",
-            (
-                *_per_policy(known, "kl", policies),
-                SeriesSpec("kl_coef", "coefficient", "k", _MUTED),
-            ),
-        ),
+    total = SeriesSpec("reward/total", "total", "T", _PLAIN)
+    coefficient = SeriesSpec("kl_coef", "coefficient", "k", _MUTED)
+    kl = (*_per_policy(known, "kl", policies), coefficient)
+    return (
+        ChartSpec("reward", "reward and its parts", (total, *parts), hide_zero=True),
+        ChartSpec("kl", "KL to the base", kl),
+    )
+
+
+def _of_training(known: set[str], policies: Sequence[str]) -> tuple[ChartSpec, ...]:
+    """Losses, messages, votes, the verifier and speed."""
+    turns = _turns(known, "accuracy")
+    last = turns[-1] if turns else 0
+    return (
         ChartSpec(
             "losses",
             "losses",
@@ -127,8 +132,6 @@ def charts_of(
             ),
         ),
     )
-    kept = (_only(spec, known) for spec in found)
-    return tuple(spec for spec in kept if spec.series)
 
 
 def _only(spec: ChartSpec, known: set[str]) -> ChartSpec:
@@ -180,3 +183,16 @@ def part_letters(names: Sequence[str]) -> tuple[str, ...]:
         free = (letter for letter in (*own, *_KEYS) if letter not in taken)
         taken.append(next(free, "·"))
     return tuple(taken)
+
+
+def head_text(
+    visible: Sequence[int], count: int, part: str, steps: tuple[int, int], crosshair: bool
+) -> str:
+    """The line above the charts: which of them, of which steps, and the keys that lead on."""
+    which = f"{visible[0] + 1}–{visible[-1] + 1}" if len(visible) > 1 else str(visible[0] + 1)
+    pieces = [f"charts {which} of {count}", f"{part}steps {steps[0]}–{steps[1]}"]
+    if crosshair:
+        pieces.append("←→ crosshair, ↑↓ chart")
+    elif len(visible) < count:
+        pieces.append("arrows: more")
+    return " · ".join(pieces)

@@ -1,9 +1,8 @@
-"""A debate as a person reads it: messages with verdicts, what changed, how the answers converge.
+"""What a debate is to its readers: messages with verdicts, columns, and what changed.
 
-In: a ``StoredDiscussion`` or a ``LiveDiscussion`` of the store.  Out: a ``Debate`` of ``Said``
-messages, the same for both, so that a debate that is being written is drawn like one of the past.
-Pure: no screen, no store.  Neighbours: ``widgets.message_pane`` draws one ``Said``, the Debate and
-Compare screens draw many.
+Rows are turns and columns are agents with their candidates; where nobody spoke there is a gap.
+Pure: no screen, no store.  Neighbours: ``debate_made`` makes them of what is stored or being
+written, ``debate_answers`` says how answers converge, the Debate and Compare screens draw them.
 """
 
 from __future__ import annotations

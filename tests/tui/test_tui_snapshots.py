@@ -22,7 +22,7 @@ from maporl_tui.host import Options
 from maporl_tui.look.keymap import SCREENS
 from maporl_tui.processes.forecast import Forecast
 from maporl_tui.processes.machine import Load, Machine
-from maporl_tui.screens.launch import screen as launch
+from maporl_tui.screens.launch import showing as launch
 
 __all__ = ["own_settings"]
 

@@ -20,12 +20,12 @@ from textual.widgets import Static
 
 from maporl_core.errors import MaporlError
 from maporl_core.store.reader import Series
-from maporl_tui.drawing.charts import ChartSpec, charts_of
+from maporl_tui.drawing.charts import ChartSpec, charts_of, head_text
 from maporl_tui.drawing.curves import SMOOTHINGS, Look, Picture, picture, places, readings
 from maporl_tui.host import Host, host_of
 from maporl_tui.reading.view import RunView
 from maporl_tui.screens.dashboard.chart_grid import ChartGrid
-from maporl_tui.screens.dashboard.export import EXPORT_POINTS, chart_text, readings_text
+from maporl_tui.screens.dashboard.export import export_charts, readings_text
 from maporl_tui.screens.dashboard.facts import (
     TREND_POINTS,
     agent_names,
@@ -210,19 +210,10 @@ class ChartsPane(Vertical):
 
     def _write_head(self) -> None:
         visible, view = self.grid.visible_range, self._view
-        if view is None or not visible:
-            text = ""
-        else:
-            first, last = self._steps()
-            part = "" if self._end is None else "newest " if self._end == _NEWEST else "only "
-            count = len(self._specs)
-            which = f"{visible[0] + 1}–{visible[-1] + 1}" if len(visible) > 1 else visible[0] + 1
-            pieces = [f"charts {which} of {count}", f"{part}steps {first}–{last}"]
-            if self._at is not None:
-                pieces.append("←→ crosshair, ↑↓ chart")
-            elif len(visible) < count:
-                pieces.append("arrows: more")
-            text = " · ".join(str(piece) for piece in pieces)
+        text = ""
+        if view is not None and visible:
+            part = {None: "", _NEWEST: "newest "}.get(self._end, "only ")
+            text = head_text(visible, len(self._specs), part, self._steps(), self._at is not None)
         if text != self._head:
             self._head = text
             self.query_one("#charts-head", Static).update(Content(text), layout=False)
@@ -259,10 +250,9 @@ class ChartsPane(Vertical):
 
     def leave_crosshair(self) -> bool:
         """Whether there was one to leave."""
-        if self._at is None:
-            return False
-        self.toggle_crosshair()
-        return True
+        if there := self._at is not None:
+            self.toggle_crosshair()
+        return there
 
     def move(self, columns: int, rows: int) -> None:
         """An arrow: to another chart, or the crosshair to another step."""
@@ -295,28 +285,14 @@ class ChartsPane(Vertical):
         """The chosen chart's numbers under the crosshair, or its last ones."""
         if self.spec is None or self._view is None:
             return
-        found = readings(self.spec, self._series, self._at)
         title = f"{self._view.name}: {self.spec.title}"
         what = "last values" if self._at is None else "values under the crosshair"
-        self.maporl.copy(readings_text(title, found), what)
+        self.maporl.copy(readings_text(title, readings(self.spec, self._series, self._at)), what)
 
     @work(exclusive=True, group="export")
     async def export(self) -> None:
         """All charts' data, step by step where the run is not too long."""
-        view, client, specs = self._view, self.maporl.client, self._specs
-        if view is None or client is None or not specs:
-            self.maporl.say_problem("no charts to export yet: they come with the first step")
-            return
-        names = dict.fromkeys(one.metric for spec in specs for one in spec.series)
-        try:
-            found = await client.ask(
-                lambda reader: {name: reader.series(name, EXPORT_POINTS) for name in names}
-            )
-        except MaporlError as error:
-            self.maporl.say_problem(str(error))
-            return
-        name = f"{view.name}-charts.csv"
-        self.maporl.export(name, lambda path: chart_text(path, view.name, specs, found))
+        await export_charts(self.maporl, self._view, self._specs)
 
 
 def _identity(view: RunView) -> tuple[str, int]:

@@ -1,6 +1,6 @@
 """The numbers behind the charts as text: to be copied, or for a file by its ending.
 
-In: charts with their series or readings.  Out: CSV, JSON or Markdown.  Pure.  Neighbour:
+In: charts with their series or readings.  Out: CSV, JSON or Markdown.  Neighbour:
 ``charts`` hands it over.
 """
 
@@ -12,10 +12,12 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from maporl_core.errors import ConfigError
+from maporl_core.errors import ConfigError, MaporlError
 from maporl_core.store.reader import Series
 from maporl_tui.drawing.charts import ChartSpec
 from maporl_tui.drawing.curves import Reading
+from maporl_tui.host import Host
+from maporl_tui.reading.view import RunView
 
 EXPORT_POINTS = 10_000
 """Rows at most: up to so many steps are exported one by one, longer runs as means."""
@@ -94,3 +96,20 @@ def _as_json(run: str, specs: Sequence[ChartSpec], series: Mapping[str, Series])
 
 def _md_row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+
+
+async def export_charts(host: Host, view: RunView | None, specs: Sequence[ChartSpec]) -> None:
+    """Read all charts' data and hand it out as a file."""
+    client = host.client
+    if view is None or client is None or not specs:
+        host.say_problem("no charts to export yet: they come with the first step")
+        return
+    names = dict.fromkeys(one.metric for spec in specs for one in spec.series)
+    try:
+        found = await client.ask(
+            lambda reader: {name: reader.series(name, EXPORT_POINTS) for name in names}
+        )
+    except MaporlError as error:
+        host.say_problem(str(error))
+        return
+    host.export(f"{view.name}-charts.csv", lambda path: chart_text(path, view.name, specs, found))

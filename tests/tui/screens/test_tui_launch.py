@@ -22,7 +22,7 @@ from maporl_tui.host import Options
 from maporl_tui.processes.forecast import Forecast, read_answer
 from maporl_tui.processes.launcher import Order
 from maporl_tui.screens.dialogs import Ask, Confirm
-from maporl_tui.screens.launch import screen as launch
+from maporl_tui.screens.launch import showing as launch
 from maporl_tui.screens.launch.choose import Choose
 from maporl_tui.screens.launch.clamped import clamped
 from maporl_tui.screens.launch.form import Form, section_names
@@ -337,7 +337,7 @@ class FakeTrainer:
 async def test_start_goes_to_the_dashboard_of_the_new_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch, "Trainer", FakeTrainer)
+    monkeypatch.setattr("maporl_tui.screens.launch.screen.Trainer", FakeTrainer)
     FakeTrainer.orders.clear()
     demo_run(tmp_path, "pocket", steps=1, questions=0)
     async with run_app(options(tmp_path)) as (app, pilot):
@@ -352,7 +352,7 @@ async def test_start_goes_to_the_dashboard_of_the_new_run(
 async def test_a_run_that_the_doctor_doubts_is_started_only_after_a_question(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch, "Trainer", FakeTrainer)
+    monkeypatch.setattr("maporl_tui.screens.launch.screen.Trainer", FakeTrainer)
     FakeTrainer.orders.clear()
     async with run_app(options(tmp_path)) as (app, pilot):
         app.screen._form.set(("train", "steps"), 999)

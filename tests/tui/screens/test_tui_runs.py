@@ -27,7 +27,7 @@ from maporl_tui.reading.run_list import (
 )
 from maporl_tui.reading.runs_text import COLUMNS, cells, matches, ordered, table_text
 from maporl_tui.screens.dialogs import Ask, Confirm
-from maporl_tui.screens.runs import screen as runs_screen
+from maporl_tui.screens.runs import showing as runs_screen
 from maporl_tui.screens.runs.run_table import RunTable
 
 __all__ = ["own_settings"]
