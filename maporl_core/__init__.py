@@ -1,7 +1,7 @@
 """Multi-agent post-co-training of language models: discussion, rewards, update, evaluation.
 
-``train``, ``evaluate``, ``debate``, ``load_run``, ``load_config`` and ``Run`` are the Python API
-(see ``api``).  They are found when they are asked for: importing this package loads nothing.
+``train``, ``evaluate``, ``debate``, ``load_run``, ``load_config``, ``registries`` and ``Run`` are
+the Python API (see ``api``).  They are found when they are asked for: importing this package loads nothing.
 """
 
 from __future__ import annotations
@@ -19,12 +19,22 @@ if TYPE_CHECKING:
         evaluate,
         load_config,
         load_run,
+        registries,
         train,
     )
 
 __version__ = "0.1.0"
 
-__all__ = ["Run", "RunConfig", "debate", "evaluate", "load_config", "load_run", "train"]
+__all__ = [
+    "Run",
+    "RunConfig",
+    "debate",
+    "evaluate",
+    "load_config",
+    "load_run",
+    "registries",
+    "train",
+]
 
 
 class _Face(ModuleType):

@@ -15,16 +15,18 @@ do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from maporl_core.config.doors import REGISTRIES
 from maporl_core.config.load import dump_toml, load_config, load_stored, override_config
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError
 from maporl_core.kit.progress import Progress, Silent
+from maporl_core.kit.registry import Registry
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import (
     DiscussionFilter,
@@ -38,9 +40,23 @@ from maporl_core.types import EvalSummary, Message
 if TYPE_CHECKING:
     from maporl_core.runs.own_question import Debate
 
-__all__ = ["Run", "RunConfig", "debate", "evaluate", "load_config", "load_run", "train"]
+__all__ = [
+    "Run",
+    "RunConfig",
+    "debate",
+    "evaluate",
+    "load_config",
+    "load_run",
+    "registries",
+    "train",
+]
 
 ROOT = Path("runs")
+
+registries: Mapping[str, Registry] = REGISTRIES
+"""Section ("task", "reward" …) → all its kinds; ``registries["reward"].add(name, kind)`` gives this
+process one of its own.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,8 @@ from maporl_core.kit.nearest import nearest
 from maporl_core.kit.plain_text import one_line
 
 OWN = "maporl"
+SCRIPT = "a-script"
+"""Distribution of a kind that a script gave to its own process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class Registry:
     def names(self) -> tuple[str, ...]:
         """Names that may be chosen, own ones first; nothing is imported."""
         others = (point.name for point in points(self.group))
-        return tuple(dict.fromkeys((*self.own, *others)))
+        return tuple(dict.fromkeys((*self.own, *others, *self._found)))
 
     def loaded(self) -> tuple[str, ...]:
         """Own kinds, and others' that were chosen already."""
@@ -84,6 +86,18 @@ class Registry:
                 raise ConfigError(f"{self.key} = {word!r}: {kind.fault}")
             self._found[word] = kind
         return self._found[word]
+
+    def add(self, name: str, made: Any) -> None:
+        """Give this process a kind of its own, as a script or a notebook does.
+
+        Raises ConfigError for a name that is taken and for an object that is no kind.
+        """
+        if name in self.names() and not (name in self._found and name not in self.own):
+            raise ConfigError(f"{self.key}: the name {name!r} is taken")
+        lacks = self._lacks(made)
+        if lacks:
+            raise ConfigError(f"{self.key} = {name!r}: {lacks}")
+        self._found[name] = Kind(self.section, name, SCRIPT, "0", made)
 
     def everything(self) -> tuple[Kind, ...]:
         """Every kind, imported; broken ones with their line, and those an own name hides."""

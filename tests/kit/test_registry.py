@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 from maporl_core.errors import ConfigError
 from maporl_core.kit import registry as page
@@ -130,3 +131,21 @@ def test_an_own_name_stays_own_and_the_other_is_told(site: Path) -> None:
     assert [(k.distribution, k.fault) for k in registry.everything() if k.fault] == [
         ("plug-a", "plug-a 1 gives a name that maporl has itself")
     ]
+
+
+def test_a_script_gives_its_own_process_a_kind(site: Path) -> None:
+    class Mine:
+        says = "mine"
+        Options = BaseModel
+
+        def work(self) -> None: ...
+
+    registry = workers()
+    registry.add("mine", Mine)
+    registry.add("mine", Mine)  # a notebook's cell run again
+    assert registry.names() == ("mappo", "mine")
+    assert registry.find("mine").distribution == "a-script"
+    with pytest.raises(ConfigError, match="the name 'mappo' is taken"):
+        registry.add("mappo", Mine)
+    with pytest.raises(ConfigError, match="work.kind = 'other': is neither a class nor a function"):
+        registry.add("other", 3)

@@ -131,3 +131,17 @@ def test_example_asks_before_and_after(run: maporl.Run) -> None:
     printed = example("own_question.py", run.path)
     assert printed.index("--- base") < printed.index("--- trained")
     assert printed.count("(score ") == 2 * 2 * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "line"),
+    [("own_reward.py", "agree", "a-script 0"), ("own_task.py", "larger", "Which is larger")],
+)
+def test_example_trains_with_a_kind_of_its_own(
+    name: str, kind: str, line: str, tmp_path: Path
+) -> None:
+    printed = example(name, 1, tmp_path, *SMALL)
+    kept = (tmp_path / kind / "config.toml").read_text("utf-8")
+    assert line in printed + kept
+    assert len(printed.splitlines()) == 3
+    assert kept.rstrip().endswith(f"= {kind} comes from a-script 0")
