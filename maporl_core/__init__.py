@@ -1,7 +1,8 @@
 """Multi-agent post-co-training of language models: discussion, rewards, update, evaluation.
 
 ``train``, ``evaluate``, ``debate``, ``load_run``, ``load_config``, ``registries`` and ``Run`` are
-the Python API (see ``api``).  They are found when they are asked for: importing this package loads nothing.
+the Python API (see ``api``).  They are found when they are asked for: importing this package loads
+nothing.
 """
 
 from __future__ import annotations

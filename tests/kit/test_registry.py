@@ -147,5 +147,5 @@ def test_a_script_gives_its_own_process_a_kind(site: Path) -> None:
     assert registry.find("mine").distribution == "a-script"
     with pytest.raises(ConfigError, match="the name 'mappo' is taken"):
         registry.add("mappo", Mine)
-    with pytest.raises(ConfigError, match="work.kind = 'other': is neither a class nor a function"):
+    with pytest.raises(ConfigError, match="is neither a class nor a function"):
         registry.add("other", 3)
