@@ -41,9 +41,14 @@ def comments(config: RunConfig) -> str:
 
 
 def meta(config: RunConfig) -> dict[str, str]:
-    """Facts for a store: section → kind, distribution, version, as JSON."""
+    """Facts for a store: steps, task, algorithm; section → kind, distribution, version, as JSON."""
     kinds = {k.registry: [k.name, k.distribution, k.version] for k in kinds_of(config)}
-    return {"kinds": json.dumps(kinds)}
+    return {
+        "steps": str(config.train.steps),
+        "task": config.task.name,
+        "algorithm": config.method.kind.upper(),
+        "kinds": json.dumps(kinds),
+    }
 
 
 def changed_since(text: str) -> list[str]:

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from maporl_core.learning.estimators.base import Credit, CreditInputs, Estimator
-from maporl_core.learning.methods.base import MessageKey, Method
+from maporl_core.learning.keys import MessageKey
+from maporl_core.learning.methods.base import Method
 from maporl_core.learning.padding import length_mask, to_flat, to_padded
 from maporl_core.learning.ranks import Ranks
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from maporl_core.learning.methods.base import MessageKey, RolloutPlan
+from maporl_core.learning.keys import MessageKey
+from maporl_core.learning.methods.base import RolloutPlan
 from maporl_core.types import Discussion, Message, Pay, Place
 
 

@@ -272,10 +272,7 @@ def open_session(
     hear = stop_signals() if stop is None else nullcontext(stop)
     with run.lock() as lock, StoreWriter(run) as store, hear as stop:
         store.expire_requests("the trainer this was meant for had ended")
-        store.set_meta(
-            {"steps": str(config.train.steps), "task": config.task.name, "algorithm": "MAPPO"}
-            | meta(config)
-        )
+        store.set_meta(meta(config))
         store.set_state("running")
         session = Session(config, run, store, lock, stop, progress)
         try:

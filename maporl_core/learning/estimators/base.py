@@ -14,7 +14,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from maporl_core.learning.methods.base import MessageKey
+from maporl_core.learning.keys import MessageKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from maporl_core.types import Place
+from maporl_core.learning.keys import MessageKey as MessageKey
 
 if TYPE_CHECKING:
     from maporl_core.config.schema import RunConfig
@@ -34,17 +34,6 @@ class RolloutPlan:
     base_turns: int = 0
     trained: frozenset[int] = frozenset({0})
     train_unchosen: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class MessageKey:
-    """Where a trained message comes from, and whose it is."""
-
-    place: Place
-    problem: str
-    policy: str
-    sample: int = 0
-    phase: str = "answer"
 
 
 @dataclass(frozen=True, slots=True)
