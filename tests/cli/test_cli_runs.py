@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,29 @@ def test_a_stored_discussion_is_shown_as_written_with_its_pay(
     assert "reward -0.70 = own 0.10 + influence 0.30 - persuaded 1.00 - format 0.10" in shown
     assert "\x1b" not in shown
     assert "\r" not in shown
+
+
+@pytest.mark.parametrize(("samples", "told"), [(1, ["", ""]), (2, [", sample 1", ", sample 2"])])
+def test_a_stored_discussion_is_named_by_its_sample_where_its_problem_has_several(
+    samples: int, told: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = load_config("pocket", [f"method.samples={samples}"])
+    run = RunDir.create(tmp_path, "grouped", dump_toml(config), {"task": "pocket"})
+    with StoreWriter(run) as store:
+        held = [replace(paid(1), discussion=replace(paid(1).discussion, sample=s)) for s in (0, 1)]
+        store.write_step(1, held[:samples], report(1).metrics)
+    for key in range(1, samples + 1):
+        assert runs(tmp_path, "show", "grouped", "--debate", str(key)) == 0
+        head = capsys.readouterr().out.partition("\n")[0]
+        assert head == f"discussion {key}, step 1, train{told[key - 1]}"
+
+
+def test_a_stored_discussion_is_shown_when_the_config_of_its_run_cannot_be_read(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (root / "first" / "config.toml").write_text("[method]\nnot a table")
+    assert runs(root, "show", "first", "--debate", "1") == 0
+    assert capsys.readouterr().out.startswith("discussion 1, step 1, train\n")
 
 
 def test_a_stored_discussion_speaks_json(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

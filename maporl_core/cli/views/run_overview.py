@@ -23,7 +23,7 @@ from maporl_core.cli.shared import (
 from maporl_core.cli.views.discussions import discussion_json, print_discussion, print_question
 from maporl_core.cli.views.tables import gain_table, summary_table
 from maporl_core.cli.views.terminal import out_console, plain, print_json
-from maporl_core.errors import ConfigError
+from maporl_core.errors import ConfigError, MaporlError
 from maporl_core.store.checkpoint import list_checkpoints
 from maporl_core.store.paths import RunDir
 from maporl_core.store.reader import RunStatus, StoredDiscussion, StoreReader
@@ -60,7 +60,7 @@ def show_command(
     found = RunDir.find(root, run)
     with StoreReader(found) as reader:
         if debate is not None:
-            _show_debate(_stored(reader, debate), json)
+            _show_debate(_stored(reader, debate), _samples(found), json)
         elif json:
             print_json(_run_json(reader, events))
         else:
@@ -140,7 +140,15 @@ def _stored(reader: StoreReader, wanted: str) -> StoredDiscussion:
     return reader.discussion(int(wanted))
 
 
-def _show_debate(stored: StoredDiscussion, json: bool) -> None:
+def _samples(run: RunDir) -> int:
+    """Discussions of one problem in a step [G]; 1 where the run's config cannot be read."""
+    try:
+        return stored_config(run).method.samples
+    except MaporlError:
+        return 1
+
+
+def _show_debate(stored: StoredDiscussion, samples: int, json: bool) -> None:
     rewards = None
     if stored.rewards is not None:
         rewards = [
@@ -152,7 +160,10 @@ def _show_debate(stored: StoredDiscussion, json: bool) -> None:
         return
     console = out_console()
     row = stored.row
-    console.print(plain(f"discussion {row.id}, step {row.step}, {row.split}", "dim"))
+    head = f"discussion {row.id}, step {row.step}, {row.split}"
+    if row.sample or (samples > 1 and row.split == "train"):
+        head += f", sample {row.sample + 1}"
+    console.print(plain(head, "dim"))
     print_question(console, stored.discussion.problem.question, stored.discussion.problem.gold)
     print_discussion(console, stored.discussion, rewards)
 
