@@ -104,10 +104,12 @@ def forget_other_kinds(table: dict[str, Any], section: str) -> None:
         return
     word = _word(section)
     kind = table.get(word, shared.model_fields[word].default)
+    if not isinstance(kind, str):
+        return  # validation will say what is wrong with it
     try:
         own = section_class(shared, kind).model_fields
-    except (ValueError, TypeError):
-        return  # validation will say what is wrong with it
+    except ValueError:
+        return  # the same
     for key in [key for key in table if key not in own and kinds_with(shared, key)]:
         del table[key]
 

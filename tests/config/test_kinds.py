@@ -109,3 +109,10 @@ def test_a_stored_description_whose_package_is_gone_names_it() -> None:
     ]
     assert missing(dump_toml(RunConfig())) == []
     assert "#" not in dump_toml(RunConfig())
+
+
+@pytest.mark.parametrize("section", ["topology", "verifier", "reward", "method", "engine"])
+@pytest.mark.parametrize("given", ["3", "true", "[]", "{a = 1}"])
+def test_a_kind_that_is_not_text_is_refused_in_a_line(section: str, given: str) -> None:
+    with pytest.raises(ConfigError, match=rf"(?m)^{section}\.kind: must be text \(got "):
+        load_config("pocket", [f"{section}.kind={given}"])
