@@ -141,12 +141,14 @@ def test_a_stored_discussion_is_named_by_its_sample_where_its_problem_has_severa
         assert head == f"discussion {key}, step 1, train{told[key - 1]}"
 
 
-def test_a_stored_discussion_is_shown_when_the_config_of_its_run_cannot_be_read(
+def test_what_is_stored_is_shown_when_the_config_of_its_run_cannot_be_read(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (root / "first" / "config.toml").write_text("[method]\nnot a table")
     assert runs(root, "show", "first", "--debate", "1") == 0
     assert capsys.readouterr().out.startswith("discussion 1, step 1, train\n")
+    assert runs(root, "show", "first") == 0
+    assert "checkpoints: step-000002" in capsys.readouterr().out
 
 
 def test_a_stored_discussion_speaks_json(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from maporl_core.cli.shared import (
     DEFAULT_ROOT,
@@ -69,7 +70,6 @@ def show_command(
 
 def _show_run(console: Console, reader: StoreReader, events: int) -> None:
     run, status = reader.run, reader.status()
-    config = stored_config(run)
     head = plain(run.name, "bold").append("  ")
     head.append_text(plain(status.state, STATE_STYLES.get(status.state, "")))
     head.append(f"  step {steps_text(status)}")
@@ -78,15 +78,7 @@ def _show_run(console: Console, reader: StoreReader, events: int) -> None:
     console.print(head)
     if status.reason:
         console.print(plain(status.reason, "yellow"))
-    agents = ", ".join(agent.name for agent in config.agents)
-    bases = ", ".join(base.model for base in config.bases.values())
-    console.print(
-        plain(
-            f"{agents} on {bases} discuss {config.task.name} for {config.discussion.turns} turns; "
-            f"{config.train.problems_per_step} problems a step; kept in {run.path}",
-            "dim",
-        )
-    )
+    console.print(_made_of(run))
     evaluations = reader.evaluations()
     for evaluation in evaluations[-SHOWN_EVALUATIONS:]:
         whose = "by the run itself" if evaluation.origin == "run" else "by a command"
@@ -140,10 +132,25 @@ def _stored(reader: StoreReader, wanted: str) -> StoredDiscussion:
     return reader.discussion(int(wanted))
 
 
+def _made_of(run: RunDir) -> Text:
+    """Who discusses what; why that cannot be told where the run's config cannot be read."""
+    try:
+        config = stored_config(run)
+    except MaporlError as error:
+        return plain(f"{error}; kept in {run.path}", "yellow")
+    agents = ", ".join(agent.name for agent in config.agents)
+    bases = ", ".join(base.model for base in config.bases.values())
+    return plain(
+        f"{agents} on {bases} discuss {config.task.name} for {config.discussion.turns} turns; "
+        f"{config.train.problems_per_step} problems a step; kept in {run.path}",
+        "dim",
+    )
+
+
 def _samples(run: RunDir) -> int:
     """Discussions of one problem in a step [G]; 1 where the run's config cannot be read."""
     try:
-        return stored_config(run).method.samples
+        return int(getattr(stored_config(run).method, "samples", 1))
     except MaporlError:
         return 1
 
