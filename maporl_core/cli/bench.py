@@ -1,8 +1,8 @@
 """``maporl bench``: measure this machine, and write what was found beside what it should be.
 
 In: the name of a bench.  Out: a table, and ``benchmarks/results/NAME.json`` with the machine's
-facts.  Neighbours: ``experiments.bench`` builds and measures stores; ``python -m maporl_tui.bench``
-measures the app in processes of its own, because the core never imports it.
+facts.  Neighbours: ``experiments.bench`` measures; ``config.doors`` names the benches, and those of
+plug-ins are commands here like the own ones.
 """
 
 from __future__ import annotations
@@ -10,43 +10,46 @@ from __future__ import annotations
 import json as jsonlib
 import os
 import platform
-import subprocess
-import sys
-import tempfile
-import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import ValidationError
+from typer.core import TyperGroup
 
 from maporl_core import __version__
-from maporl_core.cli.shared import JsonOption, examples, show_help
+from maporl_core.cli.shared import JsonOption, SetOption, examples, show_help
 from maporl_core.cli.views.lines import StageBar
 from maporl_core.cli.views.terminal import err_console, print_json, say
-from maporl_core.errors import StoreError
-from maporl_core.experiments.bench.store import bench_store, build_series, build_store
+from maporl_core.config.doors import BENCHES
+from maporl_core.errors import ConfigError, ModelError
+from maporl_core.kit.plain_text import one_line
 from maporl_core.store.failures import store_errors
-from maporl_core.store.paths import RunDir
-from maporl_core.store.records import LiveMessage
-from maporl_core.store.writer import StoreWriter
-from maporl_core.types import Problem
+
+if TYPE_CHECKING:
+    from maporl_core.experiments.bench.base import Bench, Found
 
 RESULTS = Path("benchmarks") / "results"
 
-APP_LIMITS = {
-    "first paint": 1.0,
-    "key to first frame, median": 0.05,
-    "key to last frame, median": 0.05,
-    "charts of 100,000 steps": 0.2,
-    "idle, share of a core": 0.02,
-    "idle, bytes per second": 1000.0,
-    "memory growth over an hour, MB": 20.0,
-}
-"""What the app may take: seconds unless the name says otherwise."""
+
+class _Benches(TyperGroup):
+    """The own benches, and after them those of plug-ins, loaded when one is named."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        others = [name for name in BENCHES.names() if name not in self.commands]
+        return [*super().list_commands(ctx), *others]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        found = super().get_command(ctx, cmd_name)
+        if found is None and cmd_name in BENCHES.names():
+            return _others_command(cmd_name)
+        return found
+
 
 app = typer.Typer(
+    cls=_Benches,
     help="Measure this machine; results go to benchmarks/results/NAME.json.",
     invoke_without_command=True,
     epilog=examples(
@@ -72,12 +75,7 @@ def store_command(
     json: JsonOption = False,
 ) -> None:
     """Build a large store, and time opening it, every filter, pages and charts."""
-    with tempfile.TemporaryDirectory() as folder, StageBar(err_console()) as bar:
-        bar.stage(f"building a store of {messages:,} messages", messages)
-        found = bench_store(Path(folder), messages, on_messages=bar.advance)
-    figures = found["figures"]
-    limits = {name: found["limits"][name.partition(":")[0]] for name in figures}
-    _report("store", figures, limits, found, out, json)
+    _measure("store", {"messages": messages}, out, json)
 
 
 @app.command("app")
@@ -91,106 +89,57 @@ def app_command(
     json: JsonOption = False,
 ) -> None:
     """Measure the terminal app on made-up runs; it is given a terminal of its own."""
-    with tempfile.TemporaryDirectory() as name, StageBar(err_console()) as bar:
-        folder = Path(name)
-        bar.stage(f"building a run of {discussions:,} discussions")
-        many = build_store(folder, 9 * discussions, name="many")
-        bar.stage(f"building a run of {steps:,} steps")
-        long = _long_run(folder, steps)
-        found: dict[str, Any] = {}
-        for what, run in (("first_paint", many), ("keys", many), ("charts", long)):
-            bar.stage(f"measuring {what.replace('_', ' ')}")
-            found[what] = _measured(what, run, seconds, long)
-        bar.stage("measuring an idle app")
-        found["idle"] = _measured("idle", many, seconds)
-        bar.stage("watching a run for an hour, in fast motion")
-        found["memory"] = _while_written(many, lambda: _measured("memory", many, seconds))
-    megabytes = found["memory"]["megabytes"]
-    figures = {
-        "first paint": max(found["first_paint"].values()),
-        "key to first frame, median": found["keys"]["first"]["median"],
-        "key to last frame, median": found["keys"]["last"]["median"],
-        "charts of 100,000 steps": max(found["charts"].values()),
-        "idle, share of a core": max(idle["core"] for idle in found["idle"].values()),
-        "idle, bytes per second": max(idle["bytes_per_second"] for idle in found["idle"].values()),
-        "memory growth over an hour, MB": megabytes[-1] - megabytes[4],
-    }
-    _report("app", figures, APP_LIMITS, found, out, json)
+    changes = {"discussions": discussions, "steps": steps, "seconds": seconds}
+    _measure("app", changes, out, json)
 
 
-def _measured(what: str, run: RunDir, seconds: float, long: RunDir | None = None) -> dict[str, Any]:
-    """What a process of the app finds, the charts of ``long`` on its Dashboard.
+def _others_command(name: str) -> Any:
+    """The command of a plug-in's bench; its options are set as KEY=VALUE."""
+    single = typer.Typer()
 
-    Raises StoreError with the process's last line if it fails.
-    """
-    words = [sys.executable, "-m", "maporl_tui.bench", what, str(run.path), str(seconds)]
-    words += [str(long.path)] if long is not None else []
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise StoreError(f"measuring {what} failed: {last}")
-    found = jsonlib.loads(done.stdout)
-    assert isinstance(found, dict)
-    return found
+    @single.command(name, help=BENCHES.find(name).says)
+    def command(
+        overrides: SetOption = None, out: OutOption = RESULTS, json: JsonOption = False
+    ) -> None:
+        changes = {}
+        for change in overrides or ():
+            key, sign, value = change.partition("=")
+            if not sign:
+                raise ConfigError(f"--set {one_line(change, 60)}: write it as KEY=VALUE")
+            changes[key.strip()] = _value(value.strip())
+        _measure(name, changes, out, json)
 
-
-def _long_run(folder: Path, steps: int) -> RunDir:
-    """A run with many steps and hardly anything else, under the names that the app draws."""
-    run = RunDir.create(folder, "long", "# built for measuring\n", {"steps": str(steps)})
-    agents = ("Ada", "Bo", "Cy")
-    names = [f"accuracy/turn_{t}" for t in (1, 2, 3)]
-    names += [f"{kind}/turn_{t}" for kind in ("majority", "oracle", "agreement") for t in (1, 2, 3)]
-    parts = ("own", "influence", "critical", "persuaded", "constructive", "persuasive", "total")
-    names += [f"reward/{part}" for part in parts]
-    for scope in ("ppo", *(f"policy/{name}" for name in agents)):
-        names += [f"{scope}/{kind}" for kind in ("kl", "policy_loss", "value_loss", "entropy")]
-    names += ["kl_coef", "lr", "messages/length"]
-    build_series(run, steps, names)
-    with StoreWriter(run) as writer:
-        writer.set_state("finished")
-    return run
+    return typer.main.get_command(single)
 
 
-def _while_written(run: RunDir, action: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Do something while the run goes on as a live one: an hour's 1,800 steps, as they fit in."""
-    over = threading.Event()
-    written = [0]
-
-    def write() -> None:
-        problem = Problem("p", "How many?", "7", "bench", "train")
-        with run.lock(), StoreWriter(run) as writer:
-            writer.set_state("running")
-            first = 10_000
-            for step in range(first, first + 1800):
-                if over.is_set():
-                    break
-                writer.live.begin(step, "train", problem, ("agent0", "agent1", "agent2"), 3)
-                for turn in range(3):
-                    writer.live.update(
-                        [LiveMessage(turn, a, "writing", f"step {step} " * 20) for a in range(3)]
-                    )
-                writer.write_step(step, [], {"accuracy/turn_1": 0.5, "reward/total": 0.5})
-                writer.event("info", "bench", f"step {step}")
-                written[0] += 1
-                time.sleep(0.01)
-
-    thread = threading.Thread(target=write)
-    thread.start()
+def _value(text: str) -> Any:
+    """A number, true or false as such; anything else is text."""
     try:
-        return {**action(), "steps": written[0]}
-    finally:
-        over.set()
-        thread.join()
+        return jsonlib.loads(text)
+    except ValueError:
+        return text
 
 
-def _report(
-    name: str,
-    figures: Mapping[str, float],
-    limits: Mapping[str, float],
-    details: Mapping[str, Any],
-    out: Path,
-    json: bool,
-) -> None:
+def _measure(name: str, changes: Mapping[str, Any], out: Path, json: bool) -> None:
+    """Run one bench with these options, print its figures and keep them."""
+    kind = BENCHES.find(name)
+    missing = [module for module in kind.made.needs if find_spec(module) is None]
+    if missing:
+        raise ModelError(f"bench {name} needs {' and '.join(missing)}; install what it names")
+    try:
+        options = kind.options.model_validate(dict(changes))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(f"bench {name}: {where}: {first['msg']}") from None
+    bench: Bench = kind.made(options)
+    with StageBar(err_console()) as bar:
+        found = bench.measure(bar)
+    _report(name, found, out, json)
+
+
+def _report(name: str, found: Found, out: Path, json: bool) -> None:
+    figures, limits = found.figures, found.limits
     result = {
         "bench": name,
         "maporl": __version__,
@@ -202,7 +151,7 @@ def _report(
         },
         "figures": dict(figures),
         "limits": dict(limits),
-        "details": dict(details),
+        "details": dict(found.details),
     }
     path = out / f"{name}.json"
     with store_errors("write", path):
@@ -213,6 +162,8 @@ def _report(
         return
     width = max(map(len, figures))
     for key, value in figures.items():
-        mark = " " if value <= limits[key] else "  over the limit"
-        say(f"{key:{width}}  {value:10.4f}  of {limits[key]:g}{mark}".rstrip())
+        limit = limits.get(key)
+        mark = "" if limit is None or value <= limit else "  over the limit"
+        bound = "" if limit is None else f"  of {limit:g}"
+        say(f"{key:{width}}  {value:10.4f}{bound}{mark}")
     say(f"written to {path}")

@@ -12,7 +12,7 @@ import typer
 
 from maporl_core.cli.shared import JsonOption, examples
 from maporl_core.cli.views.terminal import print_json, say
-from maporl_core.config.doors import REGISTRIES
+from maporl_core.config.doors import DOORS
 from maporl_core.config.keys import KeyFact, field_fact, key_facts
 from maporl_core.errors import ConfigError
 from maporl_core.kit.nearest import nearest
@@ -27,22 +27,22 @@ KINDS_EXAMPLES = examples(
 
 def kinds_command(
     section: str | None = typer.Argument(
-        None, help="Only this one: task, topology, verifier, reward, method or engine."
+        None, help="Only this one: task, topology, verifier, reward, method, engine or bench."
     ),
     json: JsonOption = False,
 ) -> None:
     """List every kind that a run description can choose, with where it comes from."""
-    if section is not None and section not in REGISTRIES:
-        near = nearest(section, REGISTRIES)
-        hint = f"did you mean {near}?" if near else f"there are {', '.join(REGISTRIES)}"
+    if section is not None and section not in DOORS:
+        near = nearest(section, DOORS)
+        hint = f"did you mean {near}?" if near else f"there are {', '.join(DOORS)}"
         raise ConfigError(f"no section of kinds is called {one_line(section, 40)!r}; {hint}")
-    wanted = REGISTRIES if section is None else {section: REGISTRIES[section]}
+    wanted = DOORS if section is None else {section: DOORS[section]}
     found = {name: registry.everything() for name, registry in wanted.items()}
     if json:
         print_json([_facts(kind) for kinds in found.values() for kind in kinds])
         return
     for name, kinds in found.items():
-        say(f"{REGISTRIES[name].key}")
+        say(f"{DOORS[name].key}")
         width = max(len(kind.name) for kind in kinds)
         for kind in kinds:
             words = f"broken: {kind.fault}" if kind.fault else kind.says

@@ -61,6 +61,16 @@ TASKS = Registry(
     },
 )
 
+BENCHES = Registry(
+    "bench",
+    "maporl.benches",
+    {
+        "store": "maporl_core.experiments.bench.store_kind:StoreBench",
+        "app": "maporl_core.experiments.bench.app_kind:AppBench",
+    },
+    has=("measure",),
+)
+
 REGISTRIES: Mapping[str, Registry] = {
     registry.section: registry
     for registry in (TASKS, TOPOLOGIES, VERIFIERS, REWARDS, METHODS, ENGINES)
@@ -69,3 +79,6 @@ REGISTRIES: Mapping[str, Registry] = {
 
 CHOOSES: Mapping[str, str] = {registry.key: section for section, registry in REGISTRIES.items()}
 """Dotted key that chooses a kind → its section."""
+
+DOORS: Mapping[str, Registry] = {**REGISTRIES, "bench": BENCHES}
+"""All registries, also those that no section of a run description chooses from."""

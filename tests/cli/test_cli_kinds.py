@@ -8,7 +8,7 @@ import pytest
 
 from maporl_core import __version__
 from maporl_core.cli.main import main
-from maporl_core.config.doors import REGISTRIES
+from maporl_core.config.doors import DOORS
 from maporl_core.kit import registry as page
 
 
@@ -17,7 +17,7 @@ def test_every_kind_is_listed_with_where_it_comes_from(capsys: pytest.CaptureFix
     found = json.loads(capsys.readouterr().out)
     own = [fact for fact in found if fact["distribution"] == "maporl"]
     assert [(fact["section"], fact["kind"]) for fact in own] == [
-        (section, name) for section, registry in REGISTRIES.items() for name in registry.own
+        (section, name) for section, registry in DOORS.items() for name in registry.own
     ]
     assert {fact["version"] for fact in own} == {__version__}
     assert all(fact["says"] and fact["fault"] is None for fact in own)
