@@ -60,7 +60,7 @@ def refusal(name: str) -> str:
 def test_an_own_kind_is_found_with_the_version_of_this_package(site: Path) -> None:
     kind = workers().find("mappo")
     assert (kind.registry, kind.name, kind.distribution) == ("work", "mappo", "maporl")
-    assert kind.says == "multi-agent PPO with a critic, one discussion per problem"
+    assert kind.says == "multi-agent PPO with a critic (MAPoRL)"
 
 
 def test_a_kind_of_another_distribution_is_imported_only_when_it_is_chosen(site: Path) -> None:

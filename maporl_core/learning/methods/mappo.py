@@ -58,7 +58,7 @@ class Mappo:
     """Every agent's policy by PPO, advantages by GAE over the tokens of each message."""
 
     name = "mappo"
-    says = "multi-agent PPO with a critic, one discussion per problem"
+    says = "multi-agent PPO with a critic (MAPoRL)"
     Options = MappoOptions
 
     def __init__(self, options: MappoOptions, config: RunConfig) -> None:
