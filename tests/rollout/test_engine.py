@@ -75,9 +75,11 @@ MODELS: dict[str, Callable[[], Any]] = {
 }
 
 
-def base(name: str = "llama", context: int = 128, seed: int = 0) -> Base:
+def base(name: str = "llama", context: int = 128, seed: int = 0, ends: Sequence[int] = ()) -> Base:
     torch.manual_seed(seed)
     model = transformers.AutoModelForCausalLM.from_config(MODELS[name]()).eval()
+    if ends:
+        model.generation_config.eos_token_id = list(ends)
     loaded = LoadedModel(model, word_tokenizer(), context)
     configs = {"a": PolicyConfig(rank=3), "b": PolicyConfig(rank=4)}
     made = Base("main", BaseModelConfig(), loaded, configs, seed=0)
@@ -295,6 +297,17 @@ def test_end_token_stops_a_row_and_belongs_to_it() -> None:
         assert EOS not in completion.ids[:-1]
         if completion.finish == "length":
             assert len(completion.ids) == 40
+
+
+@pytest.mark.parametrize("made", [HFEngine, lambda made, _rows: PlainEngine(made)])
+def test_any_of_several_end_ids_ends_a_message_at_once(made: Callable[..., Any]) -> None:
+    asked = [Request((3, 4, 5), "a", 0)]
+    first, *more = made(base(), 64).generate(asked, Sampling(0.0, 8))[0].ids
+    assert first != EOS
+    assert more  # without the other ends it goes on
+    other = next(i for i in range(2, 64) if i not in (EOS, first))
+    (said,) = made(base(ends=(EOS, other, first)), 64).generate(asked, Sampling(0.0, 8))
+    assert (said.ids, said.finish) == ((first,), "stop")
 
 
 @pytest.mark.parametrize("name", ["llama", "bloom"])
