@@ -12,6 +12,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from maporl_core.kit.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from maporl_core.api import (
         Run,
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
         train,
     )
 
-__version__ = "0.1.0"
 
 __all__ = [
     "Run",

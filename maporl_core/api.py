@@ -209,28 +209,20 @@ def debate(
     Without ``gold``, in the task's own spelling of answers, only a learned verifier scores and
     nothing is paid by rule.  ``on_turn`` hears each finished turn.
     """
-    from maporl_core.assembly import assemble
-    from maporl_core.judging.verifier.keeper import kept_verifier
     from maporl_core.runs import own_question
-    from maporl_core.runs.run_state import load_newest_verifier, load_policy_state
 
     found = None if run is None else _run(run)
-    if found is None and state != "base":
-        state = "base"
     config = found.config if found else load_config()
-    folder = RunDir(found.path) if found else None
-    assembly = assemble(config, progress or Silent(), kept_verifier(folder, config))
-    if folder is not None and state != "base":
-        load_policy_state(folder, assembly.policies, state)
-    if folder is not None:
-        load_newest_verifier(folder, assembly.policies)
-    return own_question.debate(
-        assembly,
-        own_question.question_of_ones_own(assembly, question, gold),
+    return own_question.ask(
+        RunDir(found.path) if found else None,
+        config,
+        question,
+        gold,
         state,
         temperature=config.eval.temperature if temperature is None else temperature,
         seed=config.seed if seed is None else seed,
         on_turn=on_turn,
+        progress=progress or Silent(),
     )
 
 

@@ -14,6 +14,7 @@ import torch
 
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import DataError, MaporlError, ModelError
+from maporl_core.judging.needs import check_engine, check_reward
 from maporl_core.judging.rewards import make_scheme
 from maporl_core.judging.rewards.base import RewardScheme
 from maporl_core.judging.verifier.base import Verifier
@@ -26,7 +27,6 @@ from maporl_core.kit.progress import Progress
 from maporl_core.kit.user_paths import user_path
 from maporl_core.learning.methods.base import Method, RolloutPlan
 from maporl_core.learning.methods.chosen import method_of
-from maporl_core.learning.needs import check_engine, check_reward
 from maporl_core.models.adapter_files import load_adapter
 from maporl_core.models.loading import load, resolve_device
 from maporl_core.models.policy import Guest, LoadedModel, Policies
@@ -156,8 +156,8 @@ def assemble(
     scheme = make_scheme(config.reward, config.verifier.by_score)
     plan = method.plan(0)
     if training:
-        check_engine(config, plan, engine_offers(config.engine))
-        check_reward(scheme.needs, plan)
+        check_engine(config, plan.trained, engine_offers(config.engine))
+        check_reward(scheme.needs, plan.candidates)
     placed = None
     if config.verifier.on_model:
         placed = place(config, verifier or verifier_folder(config))
@@ -168,7 +168,7 @@ def assemble(
             raise DataError(f"task {task.name}: its split {split!r} holds no problems")
     if training and "gold" in scheme.needs:
         first = task.problems(config.task.train_split, 0, 1, config.seed)[0]
-        check_reward(scheme.needs, plan, gold=first.gold is not None)
+        check_reward(scheme.needs, plan.candidates, gold=first.gold is not None)
     device = resolve_device(config.device)
     policies = _load_policies(config, device, placed, method.estimator.needs_values, progress)
     for name in policies.names():

@@ -16,9 +16,9 @@ from typing import Annotated
 
 import typer
 
-from maporl_core import __version__
 from maporl_core.errors import ConfigError, MaporlError
 from maporl_core.kit.plain_text import printable
+from maporl_core.kit.version import __version__
 from maporl_core.store.reader import RunDir
 from maporl_tui.processes.launcher import Order, resume_order, run_order, start_and_wait
 

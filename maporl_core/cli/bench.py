@@ -19,13 +19,13 @@ import typer
 from pydantic import ValidationError
 from typer.core import TyperGroup
 
-from maporl_core import __version__
 from maporl_core.cli.shared import JsonOption, SetOption, examples, show_help
 from maporl_core.cli.views.lines import StageBar
 from maporl_core.cli.views.terminal import err_console, print_json, say
 from maporl_core.config.doors import BENCHES
 from maporl_core.errors import ConfigError, ModelError
 from maporl_core.kit.plain_text import one_line
+from maporl_core.kit.version import __version__
 from maporl_core.store.failures import store_errors
 
 if TYPE_CHECKING:

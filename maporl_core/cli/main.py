@@ -19,7 +19,6 @@ from collections.abc import Sequence
 import typer
 from typer import rich_utils
 
-from maporl_core import __version__
 from maporl_core.cli import (
     ask,
     bench,
@@ -39,6 +38,7 @@ from maporl_core.cli.shared import examples, show_help
 from maporl_core.cli.views.terminal import replace_unencodable, say, say_error
 from maporl_core.errors import Interrupted, MaporlError
 from maporl_core.kit.plain_text import one_line
+from maporl_core.kit.version import __version__
 
 HELP_COLUMNS = 80
 

@@ -19,10 +19,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-import maporl_core
 from maporl_core.errors import ConfigError
 from maporl_core.kit.nearest import nearest
 from maporl_core.kit.plain_text import one_line
+from maporl_core.kit.version import __version__
 
 OWN = "maporl"
 SCRIPT = "a-script"
@@ -112,7 +112,7 @@ class Registry:
         if name in self.own:
             module, _, attribute = self.own[name].partition(":")
             made = getattr(importlib.import_module(module), attribute)
-            return Kind(self.section, name, OWN, maporl_core.__version__, made)
+            return Kind(self.section, name, OWN, __version__, made)
         given = [point for point in points(self.group) if point.name == name]
         if len(given) > 1:
             whose = " and ".join(sorted(_whose(point) for point in given))

@@ -11,11 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from maporl_core.assembly import Assembly
+from maporl_core.assembly import Assembly, assemble
+from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError
+from maporl_core.judging.verifier.keeper import kept_verifier
 from maporl_core.kit.offline import offline
 from maporl_core.kit.plain_text import one_line
+from maporl_core.kit.progress import Progress
 from maporl_core.rollout.discussion import Listeners, hold
+from maporl_core.runs.run_state import load_newest_verifier, load_policy_state
+from maporl_core.store.paths import RunDir
 from maporl_core.types import Discussion, Message, Pay, Place, Problem
 
 ANSWER_FORMS = (
@@ -97,3 +102,29 @@ def debate(
         discussion = hold([problem], [0], assembly.speakers, judges, rules, listeners)[0]
     paid = assembly.scheme.pay([discussion]) if scored else None
     return Debate(policy_state, discussion, paid)
+
+
+def ask(
+    run: RunDir | None,
+    config: RunConfig,
+    question: str,
+    gold: str | None,
+    state: str,
+    *,
+    temperature: float,
+    seed: int,
+    on_turn: Callable[[Sequence[Message]], None] | None,
+    progress: Progress,
+) -> Debate:
+    """Load the agents of a run, or without one the untrained ones, and put one question to them.
+
+    The newest verifier of the run scores, whatever ``state`` speaks.
+    """
+    assembly = assemble(config, progress, kept_verifier(run, config))
+    state = "base" if run is None else state
+    if run is not None and state != "base":
+        load_policy_state(run, assembly.policies, state)
+    if run is not None:
+        load_newest_verifier(run, assembly.policies)
+    problem = question_of_ones_own(assembly, question, gold)
+    return debate(assembly, problem, state, temperature=temperature, seed=seed, on_turn=on_turn)

@@ -45,7 +45,7 @@ BREACHES: set[tuple[str, str]] = set()
 """(importing file, imported file) that break the table today; it shrinks and stays empty."""
 
 TUI_MAY_IMPORT = {
-    *("config", "types", "errors", "kit.plain_text"),
+    *("config", "types", "errors", "kit.plain_text", "kit.version"),
     *("kit.figures", "kit.finite", "kit.sparkline", "kit.user_paths"),
     "judging.rewards",  # pure: the app explains a reward by the very rules that paid it
     "judging.pairing",

@@ -1,6 +1,6 @@
 """What training cannot do without, checked before anything is loaded.
 
-In: a run's config, its plan, what its engine offers and its reward needs.  Out: nothing, or a
+In: a run's config, who is trained, what its engine offers and its reward needs.  Out: nothing, or a
 ConfigError that says what to change.  Neighbour: ``assembly`` asks.
 """
 
@@ -11,30 +11,30 @@ from collections.abc import Collection
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError
 from maporl_core.judging.rewards.base import Need
-from maporl_core.learning.methods.base import RolloutPlan
 from maporl_core.rollout.engine.base import Offer
 
 TRAINABLE: tuple[Offer, ...] = ("exact_ids", "logprobs")
 """What a policy gradient is computed from."""
 
 
-def check_engine(config: RunConfig, plan: RolloutPlan, offers: Collection[Offer]) -> None:
-    """Raises ConfigError where agents are trained whose engine does not give what that takes."""
+def check_engine(config: RunConfig, trained: Collection[int], offers: Collection[Offer]) -> None:
+    """Raises ConfigError where ``trained`` agents have an engine that lacks what that takes."""
     missing = [offer for offer in TRAINABLE if offer not in offers]
-    if missing and plan.trained:
-        names = ", ".join(config.agents[agent].name for agent in sorted(plan.trained))
+    if missing and trained:
+        names = ", ".join(config.agents[agent].name for agent in sorted(trained))
         raise ConfigError(
             f"engine.kind: {config.engine.kind!r} gives no {' and no '.join(missing)}, without "
             f"which {names} cannot be trained; choose another engine"
         )
 
 
-def check_reward(needs: Collection[Need], plan: RolloutPlan, gold: bool | None = None) -> None:
+def check_reward(needs: Collection[Need], candidates: int, gold: bool | None = None) -> None:
     """Raises ConfigError where nothing of the run gives what its reward needs.
 
-    ``gold``: whether the task's problems have gold answers; None while that is not known.
+    ``candidates``: messages sampled at one place.  ``gold``: whether the task's problems have gold
+    answers; None while that is not known.
     """
-    if "candidates" in needs and plan.candidates < 2:
+    if "candidates" in needs and candidates < 2:
         raise ConfigError(
             "reward.kind: this reward compares candidates at one place, and method.kind samples "
             "one message there; choose another method or another reward"

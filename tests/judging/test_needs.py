@@ -10,9 +10,9 @@ import pytest
 from small import config
 
 from maporl_core.errors import ConfigError
+from maporl_core.judging.needs import check_engine, check_reward
 from maporl_core.kit.progress import Silent
 from maporl_core.learning.methods.base import RolloutPlan
-from maporl_core.learning.needs import check_engine, check_reward
 from maporl_core.rollout.engine import engine_offers
 
 ASSEMBLY = import_module("maporl_core.assembly")
@@ -22,28 +22,28 @@ PLAN = RolloutPlan(problems=4, trained=frozenset({0, 1}))
 def test_an_engine_that_gives_only_text_trains_nobody() -> None:
     run = config(agents=2)
     with pytest.raises(ConfigError, match="no exact_ids and no logprobs, without which Ada, Bo"):
-        check_engine(run, PLAN, {"stream"})
+        check_engine(run, PLAN.trained, {"stream"})
     with pytest.raises(ConfigError, match="gives no logprobs, "):
-        check_engine(run, PLAN, {"exact_ids", "seeds"})
-    check_engine(run, RolloutPlan(problems=4, trained=frozenset()), {"stream"})
+        check_engine(run, PLAN.trained, {"exact_ids", "seeds"})
+    check_engine(run, RolloutPlan(problems=4, trained=frozenset()).trained, {"stream"})
 
 
 def test_the_own_engine_trains() -> None:
     run = config(agents=2)
-    check_engine(run, PLAN, engine_offers(run.engine))
+    check_engine(run, PLAN.trained, engine_offers(run.engine))
 
 
 def test_a_reward_that_compares_candidates_needs_two_of_them() -> None:
     with pytest.raises(ConfigError, match="compares candidates"):
-        check_reward({"candidates"}, PLAN)
-    check_reward({"candidates"}, RolloutPlan(problems=4, candidates=2))
+        check_reward({"candidates"}, PLAN.candidates)
+    check_reward({"candidates"}, RolloutPlan(problems=4, candidates=2).candidates)
 
 
 def test_a_reward_that_needs_gold_answers_needs_a_task_that_has_them() -> None:
-    check_reward({"gold", "scores"}, PLAN)
-    check_reward({"gold"}, PLAN, gold=True)
+    check_reward({"gold", "scores"}, PLAN.candidates)
+    check_reward({"gold"}, PLAN.candidates, gold=True)
     with pytest.raises(ConfigError, match="needs gold answers"):
-        check_reward({"gold"}, PLAN, gold=False)
+        check_reward({"gold"}, PLAN.candidates, gold=False)
 
 
 def test_training_is_refused_before_a_task_or_model_is_loaded_and_asking_is_not(
