@@ -11,6 +11,8 @@ import json as jsonlib
 import os
 import platform
 from collections.abc import Mapping
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -139,10 +141,11 @@ def _measure(name: str, changes: Mapping[str, Any], out: Path, json: bool) -> No
 
 
 def _report(name: str, found: Found, out: Path, json: bool) -> None:
-    figures, limits = found.figures, found.limits
+    figures = found.figures
     result = {
         "bench": name,
         "maporl": __version__,
+        "versions": _versions(),
         "machine": {
             "processor": platform.processor() or platform.machine(),
             "cores": os.cpu_count(),
@@ -150,7 +153,8 @@ def _report(name: str, found: Found, out: Path, json: bool) -> None:
             "python": platform.python_version(),
         },
         "figures": dict(figures),
-        "limits": dict(limits),
+        "limits": dict(found.limits),
+        "goals": dict(found.goals),
         "details": dict(found.details),
     }
     path = out / f"{name}.json"
@@ -162,8 +166,24 @@ def _report(name: str, found: Found, out: Path, json: bool) -> None:
         return
     width = max(map(len, figures))
     for key, value in figures.items():
-        limit = limits.get(key)
-        mark = "" if limit is None or value <= limit else "  over the limit"
-        bound = "" if limit is None else f"  of {limit:g}"
-        say(f"{key:{width}}  {value:10.4f}{bound}{mark}")
+        say(f"{key:{width}}  {value:10.4f}{_verdict(key, value, found)}")
     say(f"written to {path}")
+
+
+def _verdict(key: str, value: float, found: Found) -> str:
+    """The bound that a figure has, and whether it misses it."""
+    limit, goal = found.limits.get(key), found.goals.get(key)
+    if limit is not None:
+        return f"  of {limit:g}{'' if value <= limit else '  over the limit'}"
+    if goal is not None:
+        return f"  of at least {goal:g}{'' if value >= goal else '  short of the goal'}"
+    return ""
+
+
+def _versions() -> dict[str, str]:
+    """Of what figures depend on, where it is installed."""
+    versions = {}
+    for name in ("torch", "transformers", "peft", "trl", "vllm"):
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    return versions

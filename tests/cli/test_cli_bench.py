@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,8 @@ class Counting:
 
     def measure(self, progress):
         progress.stage("counting")
-        return Found({"counted": float(self.options.size), "free": 1.0}, {"counted": 5.0})
+        size = float(self.options.size)
+        return Found({"counted": size, "free": 1.0, "quick": size}, {"counted": 5.0}, {"quick": 9.0})
 
 class Wanting(Counting):
     needs = ("no_such_module_here",)
@@ -61,6 +63,8 @@ def test_the_store_is_measured_and_kept_with_its_limits(
     assert found == json.loads((tmp_path / "store.json").read_text("utf-8"))
     assert found["details"]["messages"] == 600
     assert set(found["figures"]) == set(found["limits"])
+    assert found["goals"] == {}
+    assert found["versions"]["torch"] == version("torch")
 
 
 def test_a_plug_ins_bench_is_a_command_with_options_of_its_own(
@@ -71,6 +75,7 @@ def test_a_plug_ins_bench_is_a_command_with_options_of_its_own(
     said = capsys.readouterr().out.splitlines()
     assert said[0].split() == ["counted", "7.0000", "of", "5", "over", "the", "limit"]
     assert said[1].split() == ["free", "1.0000"]
+    assert said[2].split() == ["quick", "7.0000", *"of at least 9 short of the goal".split()]
     assert json.loads((tmp_path / "counting.json").read_text("utf-8"))["bench"] == "counting"
 
 

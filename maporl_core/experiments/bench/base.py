@@ -18,11 +18,12 @@ from maporl_core.kit.progress import Progress
 @dataclass(frozen=True, slots=True)
 class Found:
     """``figures``: what was measured, by name; ``limits`` holds the most that each should be, where
-    there is a limit.  ``details`` is anything more that fits into JSON.
+    there is a limit, ``goals`` the least.  ``details`` is anything more that fits into JSON.
     """
 
     figures: Mapping[str, float]
     limits: Mapping[str, float] = field(default_factory=dict)
+    goals: Mapping[str, float] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
