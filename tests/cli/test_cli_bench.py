@@ -32,7 +32,7 @@ class Counting:
         progress.stage("counting")
         size = float(self.options.size)
         figures = {"counted": size, "free": 1.0, "quick": size}
-        return Found(figures, {"counted": 5.0}, {"quick": 9.0})
+        return Found(figures, {"counted": 5.0}, goals={"quick": 9.0})
 
 class Wanting(Counting):
     needs = ("no_such_module_here",)

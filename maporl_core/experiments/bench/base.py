@@ -23,8 +23,8 @@ class Found:
 
     figures: Mapping[str, float]
     limits: Mapping[str, float] = field(default_factory=dict)
-    goals: Mapping[str, float] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
+    goals: Mapping[str, float] = field(default_factory=dict)
 
 
 class Bench(Protocol):
