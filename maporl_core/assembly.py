@@ -228,5 +228,5 @@ def _make_verifier(config: RunConfig, policies: Policies, placed: Placed | None)
     if placed is None:
         return make_verifier(config.verifier)
     made = verifier_on(policies.bases[placed.base], placed.saved, placed.folder)
-    made.micro_tokens = config.update.micro_tokens
+    made.micro_tokens = config.update.verifier_tokens
     return made

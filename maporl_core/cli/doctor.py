@@ -136,6 +136,8 @@ def _forecast_table(report: Report) -> Table:
         style = "bold" if name.startswith(("peak", "free")) else ""
         table.add_row(plain(name, style), plain(bytes_text(size), style))
     table.add_row(plain("longest conversation"), plain(f"{forecast.conversation} tokens"))
+    for name, size in forecast.micro_tokens.items():
+        table.add_row(plain(f"micro-batch on base {name}"), plain(f"{size} tokens"))
     return table
 
 

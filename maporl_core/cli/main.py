@@ -37,6 +37,7 @@ from maporl_core.cli import (
 from maporl_core.cli.shared import examples, show_help
 from maporl_core.cli.views.terminal import replace_unencodable, say, say_error
 from maporl_core.errors import Interrupted, MaporlError
+from maporl_core.kit.out_of_memory import out_of_memory
 from maporl_core.kit.plain_text import one_line
 from maporl_core.kit.version import __version__
 
@@ -149,7 +150,7 @@ def _explain(error: Exception, words: Sequence[str]) -> tuple[str, int]:
     text = one_line(error) or "no message"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"maporl: the disk is full ({text}); free some space and try again", 5
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+    if out_of_memory(error):
         return (
             f"maporl: out of memory ({text}); lower update.micro_tokens and engine.max_batch, "
             "and see: maporl doctor",

@@ -2,7 +2,7 @@
 
 In: a config.  Out: where its learned verifier would stand, for a forecast and for people.
 Neighbours: ``config check`` and ``doctor`` ask; ``verifier.placing`` decides as for a run,
-``doctor.shapes`` reads the size of a base.
+``models.shapes`` reads the size of a base.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ModelError
 from maporl_core.kit.plain_text import one_line
+from maporl_core.models.shapes import ShapeUnknown, read_shape
 from maporl_core.runs.doctor import Finding
 from maporl_core.runs.doctor.memory import Seat
-from maporl_core.runs.doctor.shapes import ShapeUnknown, read_shape
 
 
 def verifier_seat(config: RunConfig) -> tuple[Seat | None, list[Finding]]:

@@ -30,8 +30,10 @@ class UpdateConfig(Section):
     warmup_steps: Natural = Field(0, description="steps over which the learning rate rises")
     epochs: Count = Field(4, description="passes over the messages of a step")
     minibatches: Count = Field(1, description="optimiser steps per epoch")
-    micro_tokens: Count = Field(
-        16_384, description="padded tokens of one forward; changes memory, not the gradient"
+    micro_tokens: Literal["auto"] | Count = Field(
+        "auto",
+        description="padded tokens of one forward; auto: what fits. Halved when memory runs out; "
+        "changes memory, not the gradient",
     )
     max_grad_norm: Positive = Field(1.0, description="per policy")
     weight_decay: Annotated[float, Field(ge=0.0, le=10.0)] = Field(
@@ -44,6 +46,11 @@ class UpdateConfig(Section):
         0.02,
         description="warn if a policy's |mean trainer/sampler ratio - 1| or KL per token is above",
     )
+
+    @property
+    def verifier_tokens(self) -> int:
+        """Padded tokens of one forward of a learned verifier."""
+        return 16_384 if self.micro_tokens == "auto" else self.micro_tokens
 
 
 class MethodSection(Section):

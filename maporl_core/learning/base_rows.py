@@ -6,7 +6,7 @@ Neighbours: ``measure`` and ``base_update`` read them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -18,21 +18,25 @@ from maporl_core.types import Place
 
 
 class BaseRows:
-    """``table`` holds all trained tokens; ``present`` the policies that have any."""
+    """``table`` holds all trained tokens; ``present`` the policies that have any; ``under_way`` the
+    rows and columns of the micro-batch that was handed out last.
+    """
 
     def __init__(self, base: Base, rows: Sequence[Row], micro_tokens: int) -> None:
         self.base, self.rows, self.micro_tokens = base, rows, micro_tokens
+        self.under_way = (0, 0)
         self.indices = [base.row(row.policy) for row in rows]
         self.table = tabulate(rows, self.indices)
         self.present = {name: base.policies[name] for name in dict.fromkeys(r.policy for r in rows)}
 
-    def batches(self, chosen: Sequence[int]) -> list[MicroBatch]:
+    def batches(self, chosen: Sequence[int]) -> Iterator[MicroBatch]:
         """The ``chosen`` rows in forwards of at most ``micro_tokens`` padded tokens."""
-        return list(
-            micro_batches(
-                self.rows, chosen, self.indices, self.table, self.micro_tokens, self.base.device
-            )
-        )
+        for batch in micro_batches(
+            self.rows, chosen, self.indices, self.table, self.micro_tokens, self.base.device
+        ):
+            rows, columns = batch.ids.shape
+            self.under_way = (rows, columns)
+            yield batch
 
     def minibatches(self, count: int, seed: int, step: int, epoch: int) -> list[list[int]]:
         """Rows of each optimiser step: every policy's rows are shuffled and dealt out evenly."""

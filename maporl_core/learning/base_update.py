@@ -21,6 +21,7 @@ from torch import Tensor
 from maporl_core.learning.base_rows import BaseRows
 from maporl_core.learning.credit import TokenCredit
 from maporl_core.learning.measure import Tokens
+from maporl_core.learning.micro_sizes import with_less
 from maporl_core.learning.objectives.base import LossTokens, Objective, Stats
 from maporl_core.learning.packing import MicroBatch
 from maporl_core.learning.ranks import Ranks
@@ -84,17 +85,30 @@ class BaseUpdate:
         """Forward and backward over micro-batches, then one clipped step per policy."""
         base = self.rows.base
         counts = self.ranks.sum(self.rows.token_counts(chosen).to(base.device))
+        stats, bad = with_less(self.rows, lambda: self._gradients(chosen, counts))
+        for of_batch in stats:
+            self.tally.add(of_batch)
+        if bad:
+            base.zero_grad()
+            return bad
+        return self._step_policies(chosen, counts)
+
+    def _gradients(
+        self, chosen: Sequence[int], counts: Tensor
+    ) -> tuple[list[Stats], tuple[Place, ...]]:
+        """Gradients of the ``chosen`` rows; statistics per micro-batch, and what was not finite."""
+        base = self.rows.base
         base.zero_grad()
+        stats: list[Stats] = []
         for batch in self.rows.batches(chosen):
             with base.route(batch.rows, training=True):
                 read = self._read(batch, counts)
                 loss = self.dials.objective(read)
                 if not bool(torch.isfinite(loss.loss)):
-                    base.zero_grad()
-                    return self._odd(read, batch.tokens.cpu())
+                    return stats, self._odd(read, batch.tokens.cpu())
                 loss.loss.backward()
-            self.tally.add(loss.stats)
-        return self._step_policies(chosen, counts)
+            stats.append(loss.stats)
+        return stats, ()
 
     def _read(self, batch: MicroBatch, counts: Tensor) -> LossTokens:
         """One forward with gradients, beside what was measured and credited of its tokens."""

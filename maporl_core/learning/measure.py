@@ -15,6 +15,7 @@ from torch import Tensor
 from maporl_core.learning.base_rows import BaseRows
 from maporl_core.learning.credit import Earned
 from maporl_core.learning.kl import kl_terms
+from maporl_core.learning.micro_sizes import with_less
 from maporl_core.learning.padding import to_flat, to_padded
 from maporl_core.learning.token_logprobs import token_logprobs
 from maporl_core.types import Place
@@ -42,7 +43,7 @@ class Measured:
 def measure(rows: BaseRows, temperature: float, kl_coef: float, with_values: bool) -> Measured:
     """Measure all rows of one base."""
     table = rows.table
-    tokens = measure_tokens(rows, temperature, with_values)
+    tokens = with_less(rows, lambda: measure_tokens(rows, temperature, with_values))
     terms = kl_terms(
         to_padded(tokens.old_logprobs, table.lengths_M),
         to_padded(tokens.reference_logprobs, table.lengths_M),

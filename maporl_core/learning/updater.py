@@ -24,6 +24,7 @@ from maporl_core.learning.kl import next_kl_coef
 from maporl_core.learning.measure import Measured, measure, odd_measures
 from maporl_core.learning.methods.base import Method
 from maporl_core.learning.methods.chosen import method_of
+from maporl_core.learning.micro_sizes import MicroSizes
 from maporl_core.learning.packing import Row
 from maporl_core.learning.padding import to_padded
 from maporl_core.learning.ranks import Alone, Ranks
@@ -39,13 +40,14 @@ class UpdateResult:
 
     ``advantage`` and ``kl`` are means over a message's tokens and sums over them respectively
     (KL of the sampling policy to the base, in nats).  ``bad`` names messages whose loss was not
-    finite; when it is not empty, nothing of this update was applied.
+    finite; when it is not empty, nothing of this update was applied.  ``said``: lines for the log.
     """
 
     metrics: Mapping[str, float]
     advantage: Mapping[Place, float]
     kl: Mapping[Place, float]
     bad: tuple[Place, ...] = ()
+    said: tuple[str, ...] = ()
 
 
 class Updater:
@@ -67,6 +69,7 @@ class Updater:
             name: policies[name] for name in policies.names() if name in config.trained_policies()
         }
         self.optimisers = {name: self._optimiser(p) for name, p in self.trained.items()}
+        self.sizes = MicroSizes(policies, config)
 
     def _optimiser(self, policy: Policy) -> torch.optim.AdamW:
         update = self.config.update
@@ -113,7 +116,8 @@ class Updater:
             self._restore(before)
         else:
             self._adapt_price(kl)
-        return UpdateResult(metrics, advantage, kl, tuple(bad))
+        said = [self.sizes.note(part.base.name, part.micro_tokens) for part in parts]
+        return UpdateResult(metrics, advantage, kl, tuple(bad), tuple(filter(None, said)))
 
     def _set_rate(self, step: int) -> float:
         """Every optimiser's rate for this step; returns that of the adapters."""
@@ -129,7 +133,7 @@ class Updater:
         for base in self.policies.bases.values():
             mine = [row for row in rows if row.policy in base.policies and row.tokens]
             if mine:
-                found.append(BaseRows(base, mine, self.config.update.micro_tokens))
+                found.append(BaseRows(base, mine, self.sizes.of[base.name]))
         return found
 
     def _measure(self, part: BaseRows) -> Measured:
@@ -176,10 +180,11 @@ class Updater:
         self.load_state(state)
 
     def state(self) -> dict[str, Any]:
-        """Everything a resumed run needs: moments and steps of every optimiser, the KL coefficient
-        and the estimator's state.
+        """Everything a resumed run needs: moments and steps of every optimiser, the KL coefficient,
+        the estimator's state and the sizes of micro-batches.
         """
         return {
+            "micro": self.sizes.state(),
             "kl_coef": self.kl_coef,
             "baselines": dict(self.baselines),
             "optimisers": {name: o.state_dict()["state"] for name, o in self.optimisers.items()},
@@ -189,6 +194,8 @@ class Updater:
         """The inverse of ``state``; moments of value heads that this run lacks are passed over."""
         self.kl_coef = float(state["kl_coef"])
         self.baselines = dict(state["baselines"])
+        if "micro" in state:  # older checkpoints have none
+            self.sizes.load_state(state["micro"])
         for name, optimiser in self.optimisers.items():
             count = len(self.trained[name].parameters())
             saved = {int(k): v for k, v in state["optimisers"][name].items() if int(k) < count}

@@ -160,14 +160,15 @@ class Session:
         where, turns = f"step {step + 1}: ", self.assembly.turns
         if ended := out_of_context(discussions, turns, keys):
             self.say("warning", "context", where + ended, step + 1)
-        for line in mismatches(result.metrics, self.config.update.mismatch_warn):
-            self.say("warning", "mismatch", where + line, step + 1)
+        doubts = mismatches(result.metrics, self.config.update.mismatch_warn)
+        for kind, lines in (("memory", result.said), ("mismatch", doubts)):
+            for line in lines:
+                self.say("warning", kind, where + line, step + 1)
         if not result.bad:
             self._bad_steps = 0
             return
         self._bad_steps += 1
-        bad = not_finite(result.bad, discussions, keys)
-        self.say("error", "not finite", where + bad, step + 1)
+        self.say("error", "not finite", where + not_finite(result.bad, discussions, keys), step + 1)
         if self._bad_steps >= self.config.update.max_bad_steps:
             self.checkpoint(step + 1)  # none of these steps changed anything
             raise TrainingError(

@@ -12,6 +12,7 @@ import pytest
 from maporl_core.cli.main import main
 from maporl_core.config.load import load_config
 from maporl_core.config.schema import BaseModelConfig, PolicyConfig
+from maporl_core.models.shapes import KNOWN, ModelShape, ShapeUnknown, read_shape
 from maporl_core.rollout.prompts import STYLES
 from maporl_core.runs.doctor import Report, base_shapes, chosen_device, examine, needs, room
 from maporl_core.runs.doctor.facts import Device, Disk, Hub, hub
@@ -24,7 +25,6 @@ from maporl_core.runs.doctor.memory import (
     update_bytes,
     weight_bytes,
 )
-from maporl_core.runs.doctor.shapes import KNOWN, ModelShape, ShapeUnknown, read_shape
 
 GIB = 1 << 30
 CPU = Device("cpu", "cpu", 32 * GIB, 24 * GIB)

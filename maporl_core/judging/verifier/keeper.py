@@ -216,7 +216,7 @@ class VerifierKeeper:
             batch=wanted.batch,
             evaluations=2,
             patience=2,
-            micro_tokens=self.config.update.micro_tokens,
+            micro_tokens=self.config.update.verifier_tokens,
             seed=stable_seed(self.config.seed, "refit", step),
         )
 

@@ -16,10 +16,10 @@ from maporl_core.config.load import config_warnings
 from maporl_core.config.schema import RunConfig
 from maporl_core.kit.user_paths import exists, user_path
 from maporl_core.models.assets import VARIANTS
+from maporl_core.models.shapes import KNOWN, ModelShape, ShapeUnknown, read_shape
 from maporl_core.runs.doctor import facts
 from maporl_core.runs.doctor.facts import Device, Disk, Hub
 from maporl_core.runs.doctor.memory import Forecast, Seat, forecast
-from maporl_core.runs.doctor.shapes import KNOWN, ModelShape, ShapeUnknown, read_shape
 
 LOW_DISK = 2 << 30
 TIGHT = 0.85
@@ -180,6 +180,8 @@ def room(prediction: Forecast, device: Device, disk: Disk, config: RunConfig) ->
     found = []
     share = prediction.peak / max(1, device.free)
     advice = "lower update.micro_tokens, engine.max_batch or the number of agents"
+    if config.update.micro_tokens == "auto":
+        advice = "lower engine.max_batch or the number of agents, or quantize the base"
     if share > 1:
         found.append(Finding("error", f"the forecast exceeds the free memory; {advice}"))
     elif share > TIGHT:

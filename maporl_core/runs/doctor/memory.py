@@ -1,10 +1,8 @@
 """How much memory a run will take, before it is started.
 
 In: a RunConfig, the shape of each base, and where it would run.  Out: bytes per part and the peak.
-Neighbours: ``shapes`` reads dimensions, ``doctor`` compares with what is there.  Pure; no torch.
-
-Symbols: N weights, s bytes per number (4 in fp32, 2 in bf16), H hidden width, K key/value width,
-M MLP width, V vocabulary, D layers, R the sum of the ranks of all policies on a base.
+Neighbours: ``models.shapes`` reads dimensions, ``learning.footprint`` has the formulas and their
+symbols, ``doctor`` compares with what is there.  Pure; no torch.
 """
 
 from __future__ import annotations
@@ -13,22 +11,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from maporl_core.config.schema import BaseModelConfig, PolicyConfig, RunConfig
-from maporl_core.runs.doctor.shapes import ModelShape
+from maporl_core.learning.footprint import (
+    ADAM_ARRAYS,
+    CONTEXT_CUDA,
+    FILLED,
+    PROCESS_CPU,
+    adapter_weights,
+    layer_width,
+    micro_tokens,
+    number_bytes,
+    update_bytes,
+    weight_bytes,
+)
+from maporl_core.models.shapes import ModelShape
 
-PROCESS_CPU = 400 << 20
-"""Resident memory of Python with torch and transformers loaded, before any model."""
-CONTEXT_CUDA = 700 << 20
-"""A CUDA context with its kernels, beside what torch allocates."""
-NF4_BYTES = 0.516
-"""Per weight: 4 bits, plus block scales quantised twice (8/64 + 32/(64·256) bits; QLoRA)."""
-ADAM_ARRAYS = 4
-"""Per trained weight in fp32: itself, its gradient and two moments."""
 CACHE_SHARE = 6
 """The engine gives running rows and kept conversations 1/6 of the device's memory each."""
-LOGITS_AT_ONCE = 1 << 26
-"""Logits of one piece (token_logprobs.MAX_LOGITS); larger batches go in pieces."""
-LOGIT_COPIES = 4
-"""fp32 copies of a piece in the backward: logits, divided by T, softmax, gradient."""
 WORDS_OF_QUESTION = {"compact": 24, "standard": 220, "short": 220}
 """Tokens of an opening prompt, by prompt style; GSM8K with its instruction is about 200."""
 WORDS_AROUND = {"compact": 4, "standard": 30, "short": 26}
@@ -60,6 +58,7 @@ class Forecast:
     overhead: int  # the process, or the CUDA context
     checkpoint: int  # one checkpoint on disk
     conversation: int  # tokens of one agent's whole conversation, at most
+    micro_tokens: Mapping[str, int]  # of one forward of the update, by base
 
     @property
     def peak(self) -> int:
@@ -84,7 +83,9 @@ def forecast(
     policies = config.resolved_policies()
     speakers = config.agent_policies()
     parts = [0, 0, 0, 0]
-    longest = trained = 0
+    trained = 0
+    ranks: dict[str, int] = {}
+    lengths: dict[str, int] = {}
     bases = list(dict.fromkeys(policy.base for policy in policies.values()))
     if seat is None and config.verifier.on_model:
         seat = _presumed_seat(config, bases[0])
@@ -92,7 +93,6 @@ def forecast(
         shape, number = shapes[name], number_bytes(config.bases[name], device)
         own = {key: policy for key, policy in policies.items() if policy.base == name}
         length = min(conversation_tokens(config), shape.context)
-        longest = max(longest, length)
         seats = sum(speaker in own for speaker in speakers)
         weights = sum(adapter_weights(policy, shape) for policy in own.values())
         trained += weights
@@ -102,10 +102,7 @@ def forecast(
         parts[0] += weight_bytes(shape, number, config.bases[name].quantize == "4bit")
         parts[1] += 4 * ADAM_ARRAYS * weights
         parts[2] += cache_bytes(config, shape, seats, length, number, total_memory)
-        # Bases are updated one after the other.
-        tokens = max(config.update.micro_tokens, length)
-        recompute = config.bases[name].gradient_checkpointing
-        parts[3] = max(parts[3], update_bytes(shape, tokens, rank, number, recompute))
+        ranks[name], lengths[name] = rank, length
     saved = (ADAM_ARRAYS - 1) * trained
     if seat is not None:
         shape = shapes[seat.name]
@@ -114,8 +111,24 @@ def forecast(
         if config.verifier.refit_every:
             saved += adapter_weights(seat.policy, shape)
             if seat.name not in bases:
-                parts[3] = max(parts[3], _refit_bytes(config, seat, shape, device))
+                parts[3] = _refit_bytes(config, seat, shape, device)
     overhead = CONTEXT_CUDA if device == "cuda" else PROCESS_CPU
+    room = round(FILLED * total_memory) - overhead - parts[0] - parts[1]
+    micro = {
+        name: micro_tokens(config, config.bases[name], shapes[name], ranks[name], device, room)
+        for name in bases
+    }
+    for name in bases:  # updated one after the other
+        parts[3] = max(
+            parts[3],
+            update_bytes(
+                shapes[name],
+                max(micro[name], lengths[name]),
+                ranks[name],
+                number_bytes(config.bases[name], device),
+                config.bases[name].gradient_checkpointing,
+            ),
+        )
     return Forecast(
         weights=parts[0],
         adapters=parts[1],
@@ -123,13 +136,14 @@ def forecast(
         update=parts[3],
         overhead=overhead,
         checkpoint=4 * saved,
-        conversation=longest,
+        conversation=max(lengths.values()),
+        micro_tokens=micro,
     )
 
 
 def _refit_bytes(config: RunConfig, seat: Seat, shape: ModelShape, device: str) -> int:
     """Peak of fitting a verifier on a base of its own."""
-    tokens = max(config.update.micro_tokens, seat.max_length)
+    tokens = max(config.update.verifier_tokens, seat.max_length)
     number = number_bytes(seat.base, device)
     recompute = seat.base.gradient_checkpointing
     return update_bytes(shape, tokens, seat.policy.rank, number, recompute)
@@ -150,38 +164,12 @@ def _verifier_bytes(
     shared = any(policy.base == seat.name for policy in config.resolved_policies().values())
     four_bit = seat.base.quantize == "4bit"
     arrays = ADAM_ARRAYS if config.verifier.refit_every else 2  # 2: weights, and a base's gradient
-    tokens = max(config.update.micro_tokens, min(seat.max_length, shape.context))
+    tokens = max(config.update.verifier_tokens, min(seat.max_length, shape.context))
     return (
         0 if shared else weight_bytes(shape, number, four_bit),
         4 * arrays * adapter_weights(seat.policy, shape),
         tokens * number * layer_width(shape),
     )
-
-
-def number_bytes(base: BaseModelConfig, device: str) -> int:
-    """s: 2 for bf16 and 4-bit bases, 4 for fp32; "auto" is bf16 on CUDA."""
-    if base.dtype == "auto":
-        return 2 if device == "cuda" else 4
-    return 2 if base.dtype == "bfloat16" else 4
-
-
-def weight_bytes(shape: ModelShape, number: int, four_bit: bool) -> int:
-    """N·s; with 4-bit loading the decoder's linear layers take 0.516 bytes per weight."""
-    if not four_bit:
-        return shape.parameters * number
-    rest = shape.parameters - shape.linear_parameters
-    return round(shape.linear_parameters * NF4_BYTES) + rest * number
-
-
-def adapter_weights(policy: PolicyConfig, shape: ModelShape) -> int:
-    """D · Σ r·(in + out) over the target layers, plus the value head's H + 1."""
-    targets = policy.target_modules
-    per_layer = sum(
-        policy.rank * (wide + out)
-        for name, wide, out in shape.linears
-        if targets == "all-linear" or name in targets
-    )
-    return shape.layers * per_layer + shape.hidden + 1
 
 
 def conversation_tokens(config: RunConfig) -> int:
@@ -212,27 +200,3 @@ def cache_bytes(
     rows = min(problems, asked) * seats
     half = rows * length * 2 * shape.layers * shape.key_value * number
     return 2 * min(half, total_memory // CACHE_SHARE)
-
-
-def layer_width(shape: ModelShape) -> int:
-    """Numbers that one token has in one layer."""
-    return 4 * shape.hidden + 2 * shape.query + 2 * shape.key_value + 4 * shape.mlp
-
-
-def update_bytes(
-    shape: ModelShape, tokens: int, rank: int, number: int, recompute: bool = False
-) -> int:
-    """Activations kept for the backward, plus logits, of one micro-batch of ``tokens`` tokens.
-
-    Per token and layer s·(4H + 2Q + 2K + 4M) + 4·R per linear layer, in bf16 another 4·H for the
-    norms' fp32 copies: the sizes of the tensors autograd saves in a Llama layer with frozen
-    weights (tests/test_doctor.py counts them).  With ``recompute`` (gradient checkpointing) each
-    layer keeps its input, s·H, and one layer at a time is whole.  Logits: 4 copies of 4·V bytes
-    for the tokens of one piece.
-    """
-    layer = number * layer_width(shape) + 4 * rank * len(shape.linears)
-    if number == 2:
-        layer += 4 * shape.hidden
-    kept = shape.layers * number * shape.hidden + layer if recompute else shape.layers * layer
-    piece = min(tokens, max(1, LOGITS_AT_ONCE // shape.vocabulary))
-    return tokens * kept + LOGIT_COPIES * 4 * shape.vocabulary * piece

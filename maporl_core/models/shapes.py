@@ -1,8 +1,9 @@
 """How large a base model is, read without loading it.
 
-In: one ``[bases.<name>]`` section.  Out: a ``ModelShape``, or a ShapeUnknown that says why not.
-Neighbours: ``memory`` computes with it, ``doctor`` asks.  No torch: dimensions come from
-config.json, from a GGUF file's header, or from the table of the models that presets name.
+In: one ``[bases.<name>]`` section, or the config of a model that is loaded.  Out: a ``ModelShape``,
+or a ShapeUnknown that says why not.  Neighbours: ``learning.footprint`` computes with it, the
+doctor and the updater ask.  No torch: dimensions come from config.json, from a GGUF file's header,
+or from the table of the models that presets name.
 """
 
 from __future__ import annotations
@@ -110,10 +111,11 @@ def _from_folder(folder: Path) -> ModelShape:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise ShapeUnknown(f"{folder} has no readable config.json") from None
-    return _from_config(config, str(folder))
+    return shape_of(config, str(folder))
 
 
-def _from_config(config: Any, name: str) -> ModelShape:
+def shape_of(config: Any, name: str) -> ModelShape:
+    """Dimensions by the keys of a model's config.json.  Raises ShapeUnknown, naming ``name``."""
     config = config.get("text_config", config) if isinstance(config, Mapping) else config
     if not isinstance(config, Mapping):
         raise ShapeUnknown(f"{name}: its config.json is not that of a Llama-like decoder")
