@@ -96,7 +96,7 @@ class Assembly:
             sampling=Sampling(temperature, discussion.max_new_tokens),
             base_turns=self.turns if untrained else trained_from,
             seed=seed,
-            max_batch=self.config.engine.max_batch,
+            max_batch=self.config.discussions_at_once() * len(self.speakers),
             samples=plan.samples if plan else 1,
             candidates=plan.candidates if plan else 1,
         )
@@ -156,7 +156,7 @@ def assemble(
     scheme = make_scheme(config.reward, config.verifier.by_score)
     plan = method.plan(0)
     if training:
-        check_engine(config, plan.trained, engine_offers(config.engine))
+        check_engine(config, plan.trained, engine_offers)
         check_reward(scheme.needs, plan.candidates)
     placed = None
     if config.verifier.on_model:
@@ -176,7 +176,7 @@ def assemble(
         if start_from is not None:
             load_adapter(policies[name], user_path(start_from))
     spoken_on = {policies[name].base.name: policies[name].base for name in policies.names()}
-    engines = {name: make_engine(base, config.engine) for name, base in spoken_on.items()}
+    engines = {n: make_engine(base, config.engine_of(n)) for n, base in spoken_on.items()}
     speakers = []
     for agent, policy_name in zip(config.agents, config.agent_policies(), strict=True):
         base = policies[policy_name].base

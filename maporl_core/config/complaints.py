@@ -117,8 +117,10 @@ def _sentence(fault: Mapping[str, Any], path: tuple[str | int, ...]) -> str:
         return f"{_label(dotted(path))}must not be empty"
     if kind == "missing":
         return f"{one_line(dotted(fault['loc']))}: missing; every entry needs one"
-    if kind == "value_error":  # written in config.py; it names its key itself
-        return one_line(fault["ctx"]["error"], 400)
+    if kind == "value_error":  # written in config; it names its key from its own section on
+        said = one_line(fault["ctx"]["error"], 400)
+        within = path[:-1] if path and said.startswith(f"{path[-1]}.") else ()
+        return f"{dotted(within)}.{said}" if within else said
     return f"{_label(dotted(path))}{one_line(fault['msg'])} (got {_value(fault['input'])})"
 
 

@@ -77,8 +77,5 @@ REGISTRIES: Mapping[str, Registry] = {
 }
 """Section → its registry, in the order of the sections."""
 
-CHOOSES: Mapping[str, str] = {registry.key: section for section, registry in REGISTRIES.items()}
-"""Dotted key that chooses a kind → its section."""
-
 DOORS: Mapping[str, Registry] = {**REGISTRIES, "bench": BENCHES}
 """All registries, also those that no section of a run description chooses from."""

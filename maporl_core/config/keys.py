@@ -9,7 +9,7 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Annotated, Any, Union
 
@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from maporl_core.config.doors import REGISTRIES
-from maporl_core.config.kinded import fields_of, kinds_with
+from maporl_core.config.kinded import SHARED, fields_of, kinds_with
 from maporl_core.config.schema import RunConfig
 
 Path = Sequence[str | int]
@@ -41,8 +41,20 @@ def type_at(path: Path) -> Any:
 
 def keys_under(path: Path) -> tuple[str, ...]:
     """Keys of the section at a path; empty if it is none, or its keys are free (``bases``)."""
-    found = _section(type_at(path))
+    found = section_at(path)
     return tuple(fields_of(found)) if found is not None else ()
+
+
+def section_at(path: Path) -> type[BaseModel] | None:
+    """The class of the section at a path; None where there is none."""
+    return _section(type_at(path))
+
+
+def chooses(path: Path) -> str | None:
+    """The registry's section whose kind the key at a path chooses; None if it chooses none."""
+    shared = section_at(path[:-1]) if len(path) > 1 else None
+    section = None if shared is None else SHARED.get(shared)
+    return section if section and REGISTRIES[section].key == f"{section}.{path[-1]}" else None
 
 
 def branches(annotation: Any) -> tuple[Any, ...]:
@@ -114,12 +126,17 @@ def field_fact(key: str, field: FieldInfo, kinds: tuple[str, ...] = ()) -> KeyFa
     return KeyFact(key, _takes(field), _default(field), field.description or "", kinds)
 
 
-def _facts(section: type[BaseModel], path: str) -> Iterator[KeyFact]:
+def _facts(section: type[BaseModel], path: str, otherwise: str = "") -> Iterator[KeyFact]:
+    """``otherwise``: what there is in place of the section where it may be left out."""
     for name, field in fields_of(section).items():
         key = f"{path}.{name}" if path else name
         below, free = _section_below(field.annotation)
         if below is not None:
-            yield from _facts(below, key + free)
+            instead = (field.description or "") if not free else ""
+            yield from _facts(below, key + free, instead)
+        elif otherwise and name == next(iter(section.model_fields)):
+            fact = field_fact(key, field)
+            yield replace(fact, default="", meaning=f"{fact.meaning}; {otherwise}")
         else:
             yield field_fact(key, field, kinds_with(section, name))
 

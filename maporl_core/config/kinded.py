@@ -47,13 +47,13 @@ def json_schema(whole: type[BaseModel]) -> dict[str, Any]:
     """The JSON schema of a run description, with the keys of every kind in its section."""
     schema = whole.model_json_schema()
     for shared, section in SHARED.items():
-        kinds = {}
-        for name, cls in classes(shared).items():
-            if cls is not shared:
-                kinds[name] = cls.model_json_schema()
-                schema["$defs"] |= kinds[name].pop("$defs", {})
-        if kinds:
-            schema["properties"][section] = {"anyOf": list(kinds.values())}
+        kinds = []
+        for cls in dict.fromkeys(classes(shared).values()):
+            kinds.append(cls.model_json_schema())
+            schema["$defs"] |= kinds[-1].pop("$defs", {})
+        if len(kinds) > 1 or shared not in classes(shared).values():
+            schema["properties"][section] = {"anyOf": kinds}
+            schema["$defs"][shared.__name__] = {"anyOf": kinds}  # where others have such a section
     return schema
 
 

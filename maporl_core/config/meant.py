@@ -11,10 +11,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from maporl_core.config.doors import REGISTRIES
-from maporl_core.config.keys import Path, dotted, key_facts, keys_under, leaf_keys, type_at
-from maporl_core.config.kinded import kinds_with
+from maporl_core.config.keys import (
+    Path,
+    dotted,
+    key_facts,
+    keys_under,
+    leaf_keys,
+    section_at,
+    type_at,
+)
+from maporl_core.config.kinded import SHARED, kinds_with
 from maporl_core.config.renamed import KEYS
-from maporl_core.config.schema import RunConfig
 from maporl_core.kit.nearest import likeness, nearest
 from maporl_core.kit.plain_text import one_line
 
@@ -31,12 +38,12 @@ def unknown_lines(path: Path, value: Any) -> list[str]:
 
 
 def _not_here(path: Path) -> str:
-    section = RunConfig.model_fields.get(str(path[0]))
-    if len(path) == 2 and section is not None and isinstance(section.annotation, type):
-        kinds = kinds_with(section.annotation, str(path[1]))
-        if kinds:
-            key = REGISTRIES[str(path[0])].key
-            return f"only {key} = {' or '.join(map(repr, kinds))} has this key"
+    section = section_at(path[:-1]) if len(path) > 1 else None
+    kinds = kinds_with(section, str(path[-1])) if section is not None else ()
+    if section is not None and kinds:
+        word = REGISTRIES[SHARED[section]].key.split(".")[1]
+        key = dotted((*path[:-1], word))
+        return f"only {key} = {' or '.join(map(repr, kinds))} has this key"
     return f"unknown key; {suggestion(path)}"
 
 

@@ -18,8 +18,8 @@ from contextlib import suppress
 from datetime import date, datetime, time
 from typing import Any
 
-from maporl_core.config.doors import CHOOSES, REGISTRIES
-from maporl_core.config.keys import branches, dotted, is_table, type_at
+from maporl_core.config.doors import REGISTRIES
+from maporl_core.config.keys import branches, chooses, dotted, is_table, type_at
 from maporl_core.config.kinded import forget_other_kinds
 from maporl_core.config.meant import suggestion
 from maporl_core.config.renamed import GONE, KEYS, VALUES, say_renamed
@@ -35,16 +35,22 @@ _VALUE_PIECES = re.compile(
 
 def know_kinds(data: Mapping[str, Any], overrides: Sequence[str]) -> None:
     """Find the kinds that are chosen, so that their keys are known before any is set."""
+    bases = data.get("bases")
+    tables = [data, *(bases.values() if isinstance(bases, Mapping) else ())]
     chosen = [override.partition("=") for override in overrides]
     for registry in REGISTRIES.values():
-        table = data.get(registry.section)
         word = registry.key.split(".")[1]
-        names = [table.get(word)] if isinstance(table, Mapping) else []
-        names += [value.strip() for key, _, value in chosen if key.strip() == registry.key]
+        sections = [t.get(registry.section) for t in tables if isinstance(t, Mapping)]
+        names = [section.get(word) for section in sections if isinstance(section, Mapping)]
+        names += [value.strip() for key, _, value in chosen if _ends_with(key, registry.key)]
         for name in names:
             if isinstance(name, str):
                 with suppress(ConfigError):  # told when the whole is validated
                     registry.find(name)
+
+
+def _ends_with(key: str, wanted: str) -> bool:
+    return f".{key.strip()}".endswith(f".{wanted}")
 
 
 def apply_override(data: dict[str, Any], override: str) -> None:
@@ -154,8 +160,8 @@ def _assign(target: Any, part: str, text: str, resolved: list[str | int], overri
         target.pop(part, None)
     else:
         target[part] = _today(here, _value(text, annotation, override))
-    if dotted(here) in CHOOSES:
-        forget_other_kinds(target, str(here[0]))
+    if section := chooses(here):
+        forget_other_kinds(target, section)
 
 
 def _today(path: list[str | int], value: Any) -> Any:

@@ -21,12 +21,19 @@ if TYPE_CHECKING:
 _LINE = re.compile(r"^# (\w+\.\w+) = (\S+) comes from (\S+) (\S*)$", re.MULTILINE)
 
 
-def kinds_of(config: RunConfig) -> tuple[Kind, ...]:
-    """The kind that each section chooses.  Raises ConfigError for one that is gone."""
-    return tuple(
-        registry.find(str(getattr(getattr(config, section), registry.key.split(".")[1])))
+def kinds_of(config: RunConfig) -> dict[str, Kind]:
+    """Section → the kind that it chooses, bases' own engines as "bases.NAME.engine" last.
+
+    Raises ConfigError for one that is gone.
+    """
+    kinds = {
+        section: registry.find(str(getattr(getattr(config, section), registry.key.split(".")[1])))
         for section, registry in REGISTRIES.items()
-    )
+    }
+    for name, base in config.bases.items():
+        if base.engine is not None:
+            kinds[f"bases.{name}.engine"] = REGISTRIES["engine"].find(base.engine.kind)
+    return kinds
 
 
 def comments(config: RunConfig) -> str:
@@ -34,15 +41,16 @@ def comments(config: RunConfig) -> str:
     lines = [
         f"# {REGISTRIES[kind.registry].key} = {kind.name} comes from {kind.distribution} "
         f"{kind.version}\n"
-        for kind in kinds_of(config)
+        for kind in kinds_of(config).values()
         if kind.distribution != OWN
     ]
-    return "".join(["\n", *lines]) if lines else ""
+    return "".join(["\n", *dict.fromkeys(lines)]) if lines else ""
 
 
 def meta(config: RunConfig) -> dict[str, str]:
     """Facts for a store: steps, task, algorithm; section → kind, distribution, version, as JSON."""
-    kinds = {k.registry: [k.name, k.distribution, k.version] for k in kinds_of(config)}
+    found = kinds_of(config).items()
+    kinds = {section: [k.name, k.distribution, k.version] for section, k in found}
     return {
         "steps": str(config.train.steps),
         "task": config.task.name,

@@ -6,6 +6,7 @@ Neighbours: ``config.load`` makes both; ``maporl resume`` and the checkpoints as
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,10 +33,17 @@ HARMLESS_KEYS: frozenset[str] = frozenset(
 it takes, and when it warns, not what it learns; the data may lie in another place, where
 ``runs.same_data`` finds it unchanged."""
 
+_OF_AN_ENGINE = re.compile(r"bases\..+\.engine\.max_batch")
+"""The same of a base's own engine."""
+
 
 def config_diff(a: RunConfig, b: RunConfig) -> list[str]:
     """Dotted keys whose values differ, sorted; a key on one side only counts."""
-    left, right = _flatten(plain(a)), _flatten(plain(b))
+    return _diff(plain(a), plain(b))
+
+
+def _diff(a: Any, b: Any) -> list[str]:
+    left, right = _flatten(a), _flatten(b)
     absent = object()
     return sorted(
         key
@@ -46,7 +54,11 @@ def config_diff(a: RunConfig, b: RunConfig) -> list[str]:
 
 def check_resumable(stored: RunConfig, wanted: RunConfig) -> None:
     """Raise ConfigError, naming the keys, where ``wanted`` cannot go on from a ``stored`` run."""
-    changed = [key for key in config_diff(stored, wanted) if key not in HARMLESS_KEYS]
+    changed = [
+        key
+        for key in _diff(_with_engines(stored), _with_engines(wanted))
+        if key not in HARMLESS_KEYS and not _OF_AN_ENGINE.fullmatch(key)
+    ]
     if stored.update.schedule != "constant" and stored.train.steps != wanted.train.steps:
         raise ConfigError(
             f"train.steps: the run's learning rate falls ({stored.update.schedule}) over its "
@@ -57,8 +69,16 @@ def check_resumable(stored: RunConfig, wanted: RunConfig) -> None:
         more = f" and {len(changed) - 6} more" if len(changed) > 6 else ""
         raise ConfigError(
             f"the run was made with other values of {', '.join(changed[:6])}{more}; a resumed run "
-            f"may change only {', '.join(sorted(HARMLESS_KEYS))}; start a new run for the rest"
+            f"may change only {', '.join(sorted(HARMLESS_KEYS))} (and a base's own "
+            "engine.max_batch); start a new run for the rest"
         )
+
+
+def _with_engines(config: RunConfig) -> dict[str, Any]:
+    """The plain description with each base's engine written out, its own or the run's."""
+    table = plain(config)
+    engines = {name: config.engine_of(name).model_dump(exclude_none=True) for name in config.bases}
+    return table | {"bases": {n: b | {"engine": engines[n]} for n, b in table["bases"].items()}}
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -13,15 +13,16 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
+from maporl_core.config.bases import BaseModelConfig as BaseModelConfig
+from maporl_core.config.bases import ChosenEngine
+from maporl_core.config.bases import EngineConfig as EngineConfig
+from maporl_core.config.bases import PolicyConfig as PolicyConfig
 from maporl_core.config.kinded import chosen
 from maporl_core.config.kinds import (
-    Alpha,
     Count,
-    Dropout,
     Fraction,
     Name,
     Penalty,
-    Rank,
     Section,
     Temperature,
     Text,
@@ -75,46 +76,6 @@ class TaskConfig(Section):
     @field_validator("rounds", mode="before")
     @classmethod
     def _tuple_rounds(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
-
-
-class BaseModelConfig(Section):
-    """One frozen base model that policies stand on."""
-
-    model: str = Field(
-        "pocket",
-        min_length=1,
-        description="hub id, local folder, .gguf file, or built-in: pocket, pocket-b",
-    )
-    revision: Text | None = Field(None, description="hub revision")
-    quantize: Literal["none", "4bit"] = Field("none", description="4bit: QLoRA, needs CUDA")
-    dtype: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="auto: float32 on CPU, bfloat16 on CUDA"
-    )
-    trust_remote_code: bool = Field(False, description="run code that comes with the model")
-    gradient_checkpointing: bool = Field(
-        False, description="recompute activations in the backward: less memory, more time"
-    )
-    chat_template: Literal["auto", "none"] = Field(
-        "auto", description="none: plain 'User:'/'Assistant:' text even if the model has a template"
-    )
-
-
-class PolicyConfig(Section):
-    """One adapter and value head on a base."""
-
-    base: str = Field("main", description="name of a section under [bases]")
-    adapter: Text | None = Field(None, description="start from this PEFT adapter folder")
-    rank: Rank = Field(8, description="LoRA rank r")
-    alpha: Alpha = Field(16.0, description="LoRA alpha; the update is scaled by alpha / r")
-    dropout: Dropout = Field(0.0, description="LoRA dropout")
-    target_modules: Literal["all-linear"] | tuple[str, ...] = Field(
-        "all-linear", description="all-linear, or the last parts of module names"
-    )
-
-    @field_validator("target_modules", mode="before")
-    @classmethod
-    def _tuple_modules(cls, value: Any) -> Any:
         return tuple(value) if isinstance(value, list) else value
 
 
@@ -179,17 +140,11 @@ class RewardConfig(Section):
     unfinished: Penalty = Field(-0.1, description="stopped by the length limit")
 
 
-class EngineConfig(Section):
-    kind: str = Field("auto", description="who samples; in_process: with the trainer's own weights")
-    max_batch: Count = Field(512, description="rows generated at once")
-
-
 _Task = Annotated[TaskConfig, chosen(TaskConfig, "task"), SerializeAsAny()]
 _Topology = Annotated[TopologyConfig, chosen(TopologyConfig, "topology"), SerializeAsAny()]
 _Verifier = Annotated[VerifierConfig, chosen(VerifierConfig, "verifier"), SerializeAsAny()]
 _Reward = Annotated[RewardSection, chosen(RewardSection, "reward"), SerializeAsAny()]
 _Method = Annotated[MethodSection, chosen(MethodSection, "method"), SerializeAsAny()]
-_Engine = Annotated[EngineConfig, chosen(EngineConfig, "engine"), SerializeAsAny()]
 _OF_ITS_KIND: Any = Field(default_factory=dict)
 """No keys: the section is made by the class of its default kind."""
 
@@ -221,7 +176,7 @@ class RunConfig(Section):
     train: TrainConfig = TrainConfig()
     eval: EvalConfig = EvalConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
-    engine: _Engine = _OF_ITS_KIND
+    engine: ChosenEngine = _OF_ITS_KIND
 
     @model_validator(mode="before")
     @classmethod
@@ -266,6 +221,25 @@ class RunConfig(Section):
             if name not in names:
                 raise ValueError(f"train.train_agents: {name!r} is not one of {', '.join(names)}")
         return self
+
+    def engine_of(self, base: str) -> EngineConfig:
+        """Who samples for a base: its own engine, or the run's."""
+        own = self.bases[base].engine if base in self.bases else None
+        return own or self.engine
+
+    def discussions_at_once(self) -> int:
+        """As many as fit every engine's ``max_batch`` with one message of each agent; at least 1.
+
+        Bases without an engine of their own share that of the run.
+        """
+        policies = self.resolved_policies()
+        spoken = [policies[name].base for name in self.agent_policies()]
+        own = [base for base in dict.fromkeys(spoken) if self.bases[base].engine is not None]
+        fits = [self.engine_of(base).max_batch // spoken.count(base) for base in own]
+        shared = sum(base not in own for base in spoken)
+        if shared:
+            fits.append(self.engine.max_batch // shared)
+        return max(1, min(fits))
 
     def agent_policies(self) -> tuple[str, ...]:
         """Policy name of each agent, in agent order; an agent without one owns its own."""

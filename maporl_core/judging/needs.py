@@ -1,14 +1,14 @@
 """What training cannot do without, checked before anything is loaded.
 
-In: a run's config, who is trained, what its engine offers and its reward needs.  Out: nothing, or a
+In: a run's config, who is trained, what engines offer and its reward needs.  Out: nothing, or a
 ConfigError that says what to change.  Neighbour: ``assembly`` asks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
-from maporl_core.config.schema import RunConfig
+from maporl_core.config.schema import EngineConfig, RunConfig
 from maporl_core.errors import ConfigError
 from maporl_core.judging.rewards.base import Need
 from maporl_core.rollout.engine.base import Offer
@@ -17,15 +17,33 @@ TRAINABLE: tuple[Offer, ...] = ("exact_ids", "logprobs")
 """What a policy gradient is computed from."""
 
 
-def check_engine(config: RunConfig, trained: Collection[int], offers: Collection[Offer]) -> None:
-    """Raises ConfigError where ``trained`` agents have an engine that lacks what that takes."""
-    missing = [offer for offer in TRAINABLE if offer not in offers]
-    if missing and trained:
-        names = ", ".join(config.agents[agent].name for agent in sorted(trained))
-        raise ConfigError(
-            f"engine.kind: {config.engine.kind!r} gives no {' and no '.join(missing)}, without "
-            f"which {names} cannot be trained; choose another engine"
-        )
+def check_engine(
+    config: RunConfig,
+    trained: Collection[int],
+    offers: Callable[[EngineConfig], Collection[Offer]],
+) -> None:
+    """Raises ConfigError, a line per base, where ``trained`` agents stand on one whose engine lacks
+    what that takes.
+    """
+    policies = config.resolved_policies()
+    spoken = config.agent_policies()
+    on_base: dict[str, list[str]] = {}
+    for agent in sorted(trained):
+        on_base.setdefault(policies[spoken[agent]].base, []).append(config.agents[agent].name)
+    lines = []
+    for base, names in on_base.items():
+        engine = config.engine_of(base)
+        missing = [offer for offer in TRAINABLE if offer not in offers(engine)]
+        if missing:
+            own = config.bases[base].engine is not None
+            key = f"bases.{base}.engine.kind" if own else "engine.kind"
+            lines.append(
+                f"{key}: {engine.kind!r} gives no {' and no '.join(missing)}, without which "
+                f"{', '.join(names)} on base {base!r} cannot be trained; choose another engine for "
+                "it, or leave them out of train.train_agents"
+            )
+    if lines:
+        raise ConfigError("\n".join(lines))
 
 
 def check_reward(needs: Collection[Need], candidates: int, gold: bool | None = None) -> None:

@@ -17,6 +17,7 @@ from maporl_core.config.load import (
     load_config,
     override_config,
     parse_toml,
+    plain,
     preset_names,
     preset_summary,
 )
@@ -326,6 +327,14 @@ def test_a_resumed_run_may_change_harmless_keys_only() -> None:
     check_resumable(config, override_config(config, ["verifier.gap_warn=0.5"]))
     with pytest.raises(ConfigError, match=r"other values of seed, update\.lr;"):
         check_resumable(config, override_config(config, ["update.lr=1", "seed=3", "train.steps=7"]))
+
+
+def test_a_resumed_run_may_change_the_batch_of_a_base_s_own_engine_and_no_more() -> None:
+    config = load_config("pocket")
+    check_resumable(config, override_config(config, ["bases.main.engine.max_batch=64"]))
+    other = build_config(plain(config) | {"bases": {"main": {"engine": {"kind": "in_process"}}}})
+    with pytest.raises(ConfigError, match=r"other values of bases\.main\.engine\.kind;"):
+        check_resumable(config, other)
 
 
 def test_harmless_keys_exist() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from typing import Any
@@ -88,6 +90,83 @@ def test_keys_and_schema_know_what_was_chosen() -> None:
     assert facts["method.kind"].takes == "mappo, other"
     kinds: list[dict[str, Any]] = json_schema(RunConfig)["properties"]["method"]["anyOf"]
     assert ["strength" in kind["properties"] for kind in kinds] == [False, True]
+
+
+def test_a_base_has_the_run_s_engine_unless_it_names_its_own() -> None:
+    config = load_config(
+        "pocket-hetero", ["engine.max_batch=60", "bases.other.engine.max_batch=10"]
+    )
+    first, second = config.bases
+    assert config.engine_of(first) is config.engine
+    assert (config.engine_of(second).kind, config.engine_of(second).max_batch) == ("auto", 10)
+    assert build_config(tomllib.loads(dump_toml(config))) == config
+
+
+def test_discussions_at_once_fit_every_engine() -> None:
+    agents = {"agents": [{"name": name, "policy": name} for name in ("Ada", "Bo", "Cy", "Di")]}
+    on = {"Ada": "left", "Bo": "left", "Cy": "left", "Di": "right"}
+    policies = {"policies": {name: {"base": base} for name, base in on.items()}}
+
+    def at_once(run: int, **own: int) -> int:
+        bases = {
+            base: {"engine": {"max_batch": own[base]}} if base in own else {}
+            for base in ("left", "right")
+        }
+        return build_config(
+            {**agents, **policies, "bases": bases, "engine": {"max_batch": run}}
+        ).discussions_at_once()
+
+    assert at_once(21) == 5  # 4 agents share 21 rows
+    assert at_once(21, right=2) == 2  # 3 share 21 rows, the fourth has 2 of its own
+    assert at_once(1, left=30, right=12) == 10
+    assert at_once(3, right=1) == 1
+    assert at_once(1) == 1
+
+
+@pytest.fixture
+def odd() -> Iterator[None]:
+    """An engine "odd" with a key of its own, which this process alone has."""
+    made = type("Odd", (), {"says": "odd", "Options": OtherOptions, "offers": frozenset()})
+    doors.ENGINES.add("odd", made)
+    yield
+    del doors.ENGINES._found["odd"]
+
+
+@pytest.mark.usefixtures("odd")
+def test_a_base_s_own_engine_has_the_keys_of_its_kind() -> None:
+    config = load_config("pocket", ["bases.main.engine.strength=3", "bases.main.engine.kind=odd"])
+    assert config.engine_of("main").model_dump() == {
+        "kind": "odd",
+        "max_batch": 512,
+        "strength": 3.0,
+    }
+    back = override_config(config, ["bases.main.engine.kind=in_process"])
+    assert back.engine_of("main").model_dump() == {"kind": "in_process", "max_batch": 512}
+    facts = {fact.key: fact for fact in key_facts()}
+    assert facts["bases.<name>.engine.strength"].kinds == ("odd",)
+    assert facts["bases.<name>.engine.kind"].meaning.endswith("default: as [engine] says")
+    of_bases = json_schema(RunConfig)["$defs"]["EngineConfig"]["anyOf"]
+    assert ["strength" in kind["properties"] for kind in of_bases] == [False, True]
+
+
+@pytest.mark.usefixtures("odd")
+def test_a_wrong_key_of_a_base_s_own_engine_is_named_with_its_base() -> None:
+    build_config({"engine": {"kind": "odd"}})
+    with pytest.raises(ConfigError) as caught:
+        build_config({"bases": {"far": {"engine": {"kind": "auto", "strength": 1.0}}}})
+    assert str(caught.value) == (
+        "bases.far.engine.strength: only bases.far.engine.kind = 'odd' has this key"
+    )
+    for given, said in (
+        ({"kind": "autp"}, "bases.far.engine.kind: must be 'auto', 'in_process'"),
+        (
+            {"max_bach": 3},
+            "bases.far.engine.max_bach: unknown key; did you mean bases.far.engine.max_batch?",
+        ),
+        (3, "bases.far.engine: must be a table (got 3)"),
+    ):
+        with pytest.raises(ConfigError, match="^" + re.escape(said)):
+            build_config({"bases": {"far": {"engine": given}}})
 
 
 @pytest.mark.usefixtures("other")

@@ -191,11 +191,10 @@ def cache_bytes(
 ) -> int:
     """2·D·K·s per token for the running rows, and again for the conversations that wait.
 
-    Rows: as many problems as fit ``engine.max_batch`` with all agents, times the agents of this
-    base; evaluation asks more questions, but no more rows.  Each half is bounded by the engine.
+    Rows: as many problems as fit every engine's ``max_batch``, times the agents of this base;
+    evaluation asks more questions, but no more rows.  Each half is bounded by the engine.
     """
-    agents = len(config.agents)
-    problems = max(1, config.engine.max_batch // agents)
+    problems = config.discussions_at_once()
     asked = max(config.train.problems_per_step, config.eval.questions)
     rows = min(problems, asked) * seats
     half = rows * length * 2 * shape.layers * shape.key_value * number

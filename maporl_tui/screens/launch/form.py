@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from maporl_core.config.doors import CHOOSES, REGISTRIES
-from maporl_core.config.keys import KeyFact, dotted, key_facts
-from maporl_core.config.kinded import forget_other_kinds
+from maporl_core.config.doors import REGISTRIES
+from maporl_core.config.keys import KeyFact, chooses, dotted, key_facts, section_at
+from maporl_core.config.kinded import SHARED, forget_other_kinds
 from maporl_core.config.load import build_config, load_config, plain
 from maporl_core.config.schema import RunConfig
 from maporl_core.errors import ConfigError
@@ -48,7 +48,7 @@ class Field:
     @property
     def label(self) -> str:
         first, *rest = self.path
-        return ".".join(map(str, rest)) if rest and first not in FREE else str(self.path[-1])
+        return ".".join(map(str, rest[1:] if first in FREE else rest)) or str(first)
 
 
 def section_names() -> tuple[str, ...]:
@@ -83,8 +83,10 @@ class Form:
             target.pop(path[-1], None)
         else:
             target[path[-1]] = value
-        if dotted(path) in CHOOSES:
-            forget_other_kinds(target, str(path[0]))
+        if section := chooses(path):
+            forget_other_kinds(target, section)
+        if not target and path[0] in FREE and len(path) > 3:
+            self.set(path[:-1], None)  # an empty section in a row is the same as none to its user
 
     def reset(self, path: Path) -> None:
         """The source's own value again (a row that was added keeps the config's default)."""
@@ -139,21 +141,25 @@ class Form:
             first, _, rest = fact.key.partition(".")
             if section == TOP and not rest:
                 yield Field((first,), fact)
-            elif first == section and rest and first not in FREE and self._has(fact):
-                yield Field((first, *rest.split(".")), fact)
+            elif first == section and rest and first not in FREE:
+                path: Path = (first, *rest.split("."))
+                if self._has(fact, path):
+                    yield Field(path, fact)
         if section in FREE:
             for row in self.rows(section):
                 for fact in key_facts():
-                    parts = fact.key.split(".")
-                    if parts[0] == section:
-                        yield Field((section, row, parts[-1]), fact)
+                    first, *below = fact.key.split(".")
+                    within: Path = (section, row, *below[1:])
+                    if first == section and self._has(fact, within):
+                        yield Field(within, fact)
 
-    def _has(self, fact: KeyFact) -> bool:
+    def _has(self, fact: KeyFact, path: Path) -> bool:
         """Whether the kind that is chosen in the key's section has the key."""
-        registry = REGISTRIES.get(fact.key.split(".")[0])
-        if registry is None or not fact.kinds:
+        shared = section_at(path[:-1])
+        if shared is None or not fact.kinds:
             return True
-        kind = self.value(tuple(registry.key.split(".")))
+        registry = REGISTRIES[SHARED[shared]]
+        kind = self.value((*path[:-1], registry.key.split(".")[1]))
         return (registry.default if kind is None else kind) in fact.kinds
 
     def found(self, word: str) -> Iterator[Field]:
@@ -221,6 +227,9 @@ def _keys(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterato
     for key in dict.fromkeys((*old, *new)):
         if old.get(key, _ABSENT) != new.get(key, _ABSENT):
             here = (*path, key)
+            if section_at(here) is not None and isinstance(new.get(key), Mapping):
+                yield from _keys(here, old.get(key) or {}, new[key])
+                continue
             text = "" if key not in new else word_text(here, new[key])
             yield f"{dotted_key(here)}={text}"
 

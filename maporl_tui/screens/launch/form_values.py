@@ -33,7 +33,9 @@ class Takes:
 
 def takes(path: Sequence[str | int]) -> Takes:
     """What the key at a path takes."""
-    optional = types.NoneType in typing.get_args(type_at(path))
+    # A key of a section that may be left out may be left out with it.
+    opened = [type_at(path[:length]) for length in range(1, len(path) + 1)]
+    optional = any(types.NoneType in typing.get_args(each) for each in opened)
     kinds = branches(type_at(path))
     if any(typing.get_origin(kind) in (list, tuple) for kind in kinds):
         return Takes("list", optional)

@@ -27,7 +27,7 @@ from maporl_tui.processes.forecast import Forecast, ask_doctor
 from maporl_tui.reading.view import RunView
 from maporl_tui.screens.base import RunScreen
 from maporl_tui.screens.launch.clamped import Clamped
-from maporl_tui.screens.launch.form import FREE, Form, section_names
+from maporl_tui.screens.launch.form import FREE, Field, Form, section_names
 from maporl_tui.screens.launch.form_field import FieldList, FieldRow
 from maporl_tui.widgets.option_pages import PagedOptions
 
@@ -96,16 +96,19 @@ class LaunchShowing(RunScreen):
 
     @work(exclusive=True, group="launch-fields")
     async def _fill(self) -> None:
-        """The fields of the chosen section, or those that the filter finds."""
+        """The fields of the chosen section, or those that the filter finds; focus stays."""
         pane = self.query_one(FieldList)
-        fields = self._form.found(self._filter) if self._filter else None
-        widgets = list(self._widgets(fields))
+        widgets = list(self._widgets())
+        held = next((row.field for row in self.query(FieldRow) if row.has_focus_within), None)
         await pane.remove_children()
         if not widgets:
             empty = f"nothing has {self._filter!r}" if self._filter else "no rows: F7 adds one"
             widgets = [Static(Content(empty), classes="empty", markup=False)]
         await pane.mount_all(widgets)
         pane.scroll_home(animate=False)
+        for row in self.query(FieldRow):
+            if row.field == held:
+                row.focus_control()
         title = f"with {one_line(self._filter, 30)}" if self._filter else self._section
         free = not self._filter and self._section in FREE
         pane.border_title = Content(title)
@@ -113,12 +116,15 @@ class LaunchShowing(RunScreen):
         self.set_class(bool(self._filter), "-filtered")
         self._check()
 
-    def _widgets(self, found: object) -> list[Widget]:
+    def _fields(self) -> list[Field]:
+        form = self._form
+        return list(form.found(self._filter) if self._filter else form.fields(self._section))
+
+    def _widgets(self) -> list[Widget]:
         form, made = self._form, list[Widget]()
-        long = found is not None
-        fields = list(found) if long else list(form.fields(self._section))  # type: ignore[call-overload]
+        long = bool(self._filter)
         row: object = None
-        for field in fields:
+        for field in self._fields():
             if not long and len(field.path) == 3 and field.path[1] != row:
                 row = field.path[1]
                 title = form.row_title(self._section, field.path[1])
@@ -131,7 +137,10 @@ class LaunchShowing(RunScreen):
         event.stop()
         if self._form.value(event.field.path) != event.value:
             self._form.set(event.field.path, event.value)
-            self._check()
+            if [row.field for row in self.query(FieldRow)] == self._fields():
+                self._check()
+            else:  # another kind has other keys
+                self._fill()
 
     def _check(self) -> None:
         """Say what is wrong, mark what was changed, show the command, ask the doctor."""

@@ -87,6 +87,8 @@ CHANGES: tuple[tuple[str, tuple[str | int, ...], object], ...] = (
     ("pocket", ("discussion", "feedback"), False),
     ("pocket", ("update", "schedule"), "cosine"),
     ("pocket", ("bases", "main", "quantize"), "none"),
+    ("pocket", ("bases", "main", "engine", "kind"), "in_process"),
+    ("pocket-hetero", ("bases", "other", "engine", "max_batch"), 64),
     ("pocket", ("task", "path"), "a b/'c' \"d\" $HOME/*.jsonl"),
     ("pocket", ("task", "path"), "  spaces  "),
     ("pocket", ("task", "question_key"), "=[x"),
@@ -111,6 +113,13 @@ def test_the_command_line_is_the_same_run(
     form = Form(preset)
     form.set(path, value)
     assert same(described_by(form.command_line()), form.config())
+
+
+def test_a_section_of_a_row_goes_with_its_last_key() -> None:
+    form = Form("pocket")
+    form.set(("bases", "main", "engine", "max_batch"), 64)
+    form.set(("bases", "main", "engine", "max_batch"), None)
+    assert form.words() == ()
 
 
 def test_rows_that_come_and_go_are_the_same_run_as_a_command_line() -> None:
