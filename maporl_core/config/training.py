@@ -12,6 +12,7 @@ from pydantic import Field, field_validator
 
 from maporl_core.config.kinds import (
     Count,
+    Fraction,
     Natural,
     Positive,
     Rate,
@@ -45,6 +46,15 @@ class UpdateConfig(Section):
     mismatch_warn: Positive = Field(
         0.02,
         description="warn if a policy's |mean trainer/sampler ratio - 1| or KL per token is above",
+    )
+    mismatch_correct: Literal["auto", "none", "token", "sequence"] = Field(
+        "auto",
+        description="weigh each loss by trainer/sampler ratio of its token, or of its message; "
+        "auto: token, and none where the trainer itself samples",
+    )
+    mismatch_cap: Positive = Field(2.0, description="largest such weight")
+    mismatch_floor: Fraction = Field(
+        1e-4, description="a message with a token of a smaller ratio is not trained"
     )
 
     @property

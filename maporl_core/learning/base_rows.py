@@ -51,11 +51,12 @@ class BaseRows:
                 piles[place % len(piles)].append(own[r])
         return [pile for pile in piles if pile]
 
-    def token_counts(self, chosen: Sequence[int]) -> Tensor:
-        """Trained tokens of each policy in the ``chosen`` rows, [P]."""
+    def token_counts(self, chosen: Sequence[int], kept_N: Tensor | None = None) -> Tensor:
+        """Trained (and kept) tokens of each policy in the ``chosen`` rows, [P]."""
         counts = torch.zeros(len(self.base.policies), dtype=torch.long)
         for r in chosen:
-            counts[self.indices[r]] += self.rows[r].tokens
+            first, last = self.table.offsets[r], self.table.offsets[r + 1]
+            counts[self.indices[r]] += last - first if kept_N is None else kept_N[first:last].sum()
         return counts
 
     def places_of(self, tokens: Tensor) -> tuple[Place, ...]:

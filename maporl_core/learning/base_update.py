@@ -22,6 +22,7 @@ from maporl_core.learning.base_rows import BaseRows
 from maporl_core.learning.credit import TokenCredit
 from maporl_core.learning.measure import Tokens
 from maporl_core.learning.micro_sizes import with_less
+from maporl_core.learning.mismatch import Correction
 from maporl_core.learning.objectives.base import LossTokens, Objective, Stats
 from maporl_core.learning.packing import MicroBatch
 from maporl_core.learning.ranks import Ranks
@@ -65,7 +66,9 @@ class BaseUpdate:
         dials: Dials,
         optimisers: Mapping[str, torch.optim.Optimizer],
         ranks: Ranks,
+        correction: Correction | None = None,
     ) -> None:
+        self.correction = correction
         self.rows, self.tokens, self.credit = rows, tokens, credit
         self.dials, self.optimisers, self.ranks = dials, optimisers, ranks
         self.tally = Tally()
@@ -84,7 +87,7 @@ class BaseUpdate:
     def optimiser_step(self, chosen: Sequence[int]) -> tuple[Place, ...]:
         """Forward and backward over micro-batches, then one clipped step per policy."""
         base = self.rows.base
-        counts = self.ranks.sum(self.rows.token_counts(chosen).to(base.device))
+        counts = self.ranks.sum(self._counts(chosen).to(base.device))
         stats, bad = with_less(self.rows, lambda: self._gradients(chosen, counts))
         for of_batch in stats:
             self.tally.add(of_batch)
@@ -102,19 +105,33 @@ class BaseUpdate:
         stats: list[Stats] = []
         for batch in self.rows.batches(chosen):
             with base.route(batch.rows, training=True):
-                read = self._read(batch, counts)
+                where, flat = self._trained(batch)
+                if not len(where):
+                    continue
+                read = self._read(batch, where, flat, counts)
                 loss = self.dials.objective(read)
                 if not bool(torch.isfinite(loss.loss)):
-                    return stats, self._odd(read, batch.tokens.cpu())
+                    return stats, self._odd(read, where)
                 loss.loss.backward()
             stats.append(loss.stats)
         return stats, ()
 
-    def _read(self, batch: MicroBatch, counts: Tensor) -> LossTokens:
+    def _counts(self, chosen: Sequence[int]) -> Tensor:
+        return self.rows.token_counts(chosen, self.correction.kept_N if self.correction else None)
+
+    def _trained(self, batch: MicroBatch) -> tuple[Tensor, Tensor]:
+        """Its tokens' places in the table (CPU), and the hidden states that predict them."""
+        where = batch.tokens.cpu()
+        if self.correction is None:
+            return where, batch.flat
+        kept = self.correction.kept_N[where]
+        return where[kept], batch.flat[kept.to(batch.flat.device)]
+
+    def _read(self, batch: MicroBatch, where: Tensor, flat: Tensor, counts: Tensor) -> LossTokens:
         """One forward with gradients, beside what was measured and credited of its tokens."""
         base, table = self.rows.base, self.rows.table
-        where, device = batch.tokens.cpu(), batch.ids.device
-        hidden = base.hidden(batch.ids).flatten(0, 1)[batch.flat]
+        device = batch.ids.device
+        hidden = base.hidden(batch.ids).flatten(0, 1)[flat]
         policy_N = table.policy_N[where].to(device)
         new, entropy = token_logprobs(
             base.logits,
@@ -136,6 +153,7 @@ class BaseUpdate:
             entropy_N=entropy,
             logp_reference_N=self.tokens.reference_logprobs[where].to(device),
             kl_coef=self.dials.kl_coef,
+            weights_N=self.correction.weights_N[where].to(device) if self.correction else None,
         )
 
     def _odd(self, read: LossTokens, where: Tensor) -> tuple[Place, ...]:

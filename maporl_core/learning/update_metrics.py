@@ -15,10 +15,15 @@ from torch import Tensor
 from maporl_core.learning.base_rows import BaseRows
 from maporl_core.learning.base_update import Tally
 from maporl_core.learning.measure import Measured
+from maporl_core.learning.mismatch import Correction, correction_facts
 
 
 def policy_metrics(
-    rows: BaseRows, measured: Measured, returns_N: Tensor | None, tally: Tally
+    rows: BaseRows,
+    measured: Measured,
+    returns_N: Tensor | None,
+    tally: Tally,
+    correction: Correction | None = None,
 ) -> dict[str, float]:
     """Per policy "policy/<name>/…"; those of values only where there are values."""
     found: dict[str, float] = {}
@@ -36,6 +41,8 @@ def policy_metrics(
         }
         if tokens.values is not None and returns_N is not None:
             facts["explained_variance"] = explained_variance(tokens.values[mine], returns_N[mine])
+        if correction is not None:
+            facts |= correction_facts(correction, mine, table.policy_M == policy.index)
         if tally.stats is not None:
             facts |= {**tally.stats.means(policy.index), "entropy": facts["entropy"]}
         norms = tally.grad_norms.get(name, [])
@@ -75,6 +82,8 @@ def over_policies(metrics: Mapping[str, float]) -> dict[str, float]:
         found[place] = sum(values) / len(values)
     if "mismatch_ratio_max" in by_key:
         found["mismatch/ratio_max"] = max(by_key["mismatch_ratio_max"])
+    if "mismatch_left_out" in by_key:
+        found["mismatch/left_out"] = sum(by_key["mismatch_left_out"])
     return found
 
 

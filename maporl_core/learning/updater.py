@@ -25,6 +25,7 @@ from maporl_core.learning.measure import Measured, measure, odd_measures
 from maporl_core.learning.methods.base import Method
 from maporl_core.learning.methods.chosen import method_of
 from maporl_core.learning.micro_sizes import MicroSizes
+from maporl_core.learning.mismatch import Correction, correction_of
 from maporl_core.learning.packing import Row
 from maporl_core.learning.padding import to_padded
 from maporl_core.learning.ranks import Alone, Ranks
@@ -97,7 +98,15 @@ class Updater:
         )
         self.baselines |= state
         updates = [
-            BaseUpdate(part, found.tokens, credit, self._dials(step), self.optimisers, self.ranks)
+            BaseUpdate(
+                part,
+                found.tokens,
+                credit,
+                self._dials(step),
+                self.optimisers,
+                self.ranks,
+                self._correction(part, found),
+            )
             for part, found, credit in zip(parts, measured, credits, strict=True)
         ]
         bad = _odd(parts, measured, credits)
@@ -108,7 +117,9 @@ class Updater:
         for part, found, credit, update in zip(parts, measured, credits, updates, strict=True):
             for policy in part.present.values():
                 policy.changed()
-            metrics |= policy_metrics(part, found, credit.returns_N, update.tally)
+            metrics |= policy_metrics(
+                part, found, credit.returns_N, update.tally, update.correction
+            )
             advantage |= _by_place(part, _mean_per_message(part, credit.advantages_N))
             kl |= _by_place(part, found.kl_M)
         metrics |= over_policies(metrics)
@@ -138,14 +149,25 @@ class Updater:
 
     def _measure(self, part: BaseRows) -> Measured:
         temperature = self.config.discussion.temperature
-        return measure(part, temperature, self.kl_coef, self.method.estimator.needs_values)
+        kl_coef = self.kl_coef if self.method.kl.within == "reward" else 0.0
+        return measure(part, temperature, kl_coef, self.method.estimator.needs_values)
+
+    def _correction(self, part: BaseRows, found: Measured) -> Correction | None:
+        table = part.table
+        return correction_of(
+            self.config,
+            part.base.name,
+            found.tokens.old_logprobs,
+            table.sampler_logprobs_N,
+            table.message_N,
+        )
 
     def _dials(self, step: int) -> Dials:
         update = self.config.update
         return Dials(
             objective=self.method.objective,
             temperature=self.config.discussion.temperature,
-            kl_coef=self.kl_coef,
+            kl_coef=self.kl_coef if self.method.kl.within == "loss" else 0.0,
             epochs=update.epochs,
             minibatches=update.minibatches,
             max_grad_norm=update.max_grad_norm,

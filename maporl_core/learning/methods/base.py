@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from maporl_core.learning.keys import MessageKey as MessageKey
 
@@ -39,12 +39,13 @@ class RolloutPlan:
 @dataclass(frozen=True, slots=True)
 class KLPrice:
     """Price per nat of distance from the base, fixed or adapted towards ``target`` nats per message
-    over ``horizon`` messages.
+    over ``horizon`` messages.  It is taken off every token's reward, or stands in the loss.
     """
 
     coef: float
     target: float | None = None
     horizon: float = 10_000.0
+    within: Literal["reward", "loss"] = "reward"
 
 
 class Method(Protocol):

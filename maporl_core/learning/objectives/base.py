@@ -26,7 +26,8 @@ class LossTokens:
     ``policies_N``: index of each token's policy.  ``tokens_per_policy_P``: how many tokens each
     policy has in the whole optimiser step, over all micro-batches and ranks.  Gradients flow into
     ``logp_new_N``, ``values_new_N`` and ``entropy_N`` only.  Values and returns are None where the
-    estimator needs none.  ``kl_coef`` is the price of an objective that takes the KL into the loss.
+    estimator needs none.  ``kl_coef`` prices the KL in the loss; 0 where the reward does.
+    ``weights_N``: what each token's loss is multiplied by, see ``mismatch``; None is 1.
     """
 
     logp_new_N: Tensor
@@ -40,6 +41,7 @@ class LossTokens:
     entropy_N: Tensor | None = None
     logp_reference_N: Tensor | None = None
     kl_coef: float = 0.0
+    weights_N: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +101,10 @@ class Objective(Protocol):
 
 
 def per_policy(batch: LossTokens, per_token_N: Tensor) -> Tensor:
-    """Σ over tokens of the given loss / tokens of the token's policy."""
+    """Σ over tokens of the given loss · the token's weight / tokens of the token's policy."""
     counts_P = batch.tokens_per_policy_P.to(per_token_N.dtype)
+    if batch.weights_N is not None:
+        per_token_N = per_token_N * batch.weights_N.to(per_token_N.dtype)
     return (per_token_N / counts_P[batch.policies_N]).sum()
 
 
