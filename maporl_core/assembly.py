@@ -27,6 +27,7 @@ from maporl_core.kit.progress import Progress
 from maporl_core.kit.user_paths import user_path
 from maporl_core.learning.methods.base import Method, RolloutPlan
 from maporl_core.learning.methods.chosen import method_of
+from maporl_core.learning.optimisers import check_optimiser
 from maporl_core.models.adapter_files import load_adapter
 from maporl_core.models.loading import load, resolve_device
 from maporl_core.models.policy import Guest, LoadedModel, Policies
@@ -158,6 +159,9 @@ def assemble(
     if training:
         check_engine(config, plan.trained, engine_offers)
         check_reward(scheme.needs, plan.candidates)
+    device = resolve_device(config.device)
+    if training:
+        check_optimiser(config.update, device)
     placed = None
     if config.verifier.on_model:
         placed = place(config, verifier or verifier_folder(config))
@@ -169,7 +173,6 @@ def assemble(
     if training and "gold" in scheme.needs:
         first = task.problems(config.task.train_split, 0, 1, config.seed)[0]
         check_reward(scheme.needs, plan.candidates, gold=first.gold is not None)
-    device = resolve_device(config.device)
     policies = _load_policies(config, device, placed, method.estimator.needs_values, progress)
     for name in policies.names():
         start_from = policies[name].config.adapter

@@ -36,6 +36,9 @@ class UpdateConfig(Section):
         description="padded tokens of one forward; auto: what fits. Halved when memory runs out; "
         "changes memory, not the gradient",
     )
+    optimiser: Literal["adamw", "adamw8bit"] = Field(
+        "adamw", description="adamw8bit: moments in 8 bits, by bitsandbytes"
+    )
     max_grad_norm: Positive = Field(1.0, description="per policy")
     weight_decay: Annotated[float, Field(ge=0.0, le=10.0)] = Field(
         0.0, description="AdamW weight decay"

@@ -20,8 +20,8 @@ CONTEXT_CUDA = 700 << 20
 """A CUDA context with its kernels, beside what torch allocates."""
 NF4_BYTES = 0.516
 """Per weight: 4 bits, plus block scales quantised twice (8/64 + 32/(64·256) bits; QLoRA)."""
-ADAM_ARRAYS = 4
-"""Per trained weight in fp32: itself, its gradient and two moments."""
+MOMENT_BYTES = {"adamw": 8, "adamw8bit": 2}
+"""Of the two moments of a trained weight, which is fp32 itself, as its gradient is."""
 LOGITS_AT_ONCE = 1 << 26
 """Logits of one piece (token_logprobs.MAX_LOGITS); larger batches go in pieces."""
 LOGIT_COPIES = 4

@@ -23,10 +23,10 @@ from maporl_core.errors import ModelError
 from maporl_core.kit.out_of_memory import out_of_memory
 from maporl_core.learning.base_rows import BaseRows
 from maporl_core.learning.footprint import (
-    ADAM_ARRAYS,
     CONTEXT_CUDA,
     FEWEST,
     FILLED,
+    MOMENT_BYTES,
     MOST_CPU,
     PROCESS_CPU,
     micro_tokens,
@@ -57,7 +57,7 @@ class MicroSizes:
             shape = shape_of(base.model.config.to_dict(), base.config.model)
         except ShapeUnknown:
             return UNKNOWN_CUDA if kind == "cuda" else MOST_CPU
-        room = round(FILLED * device_memory(base.device)) - _held(policies, base.device)
+        room = round(FILLED * device_memory(base.device)) - _held(policies, config, base.device)
         rank = base.stack.router.total_rank
         return micro_tokens(config, base.config, shape, rank, kind, room)
 
@@ -88,14 +88,15 @@ def device_memory(device: torch.device) -> int:
     return int(psutil.virtual_memory().total)
 
 
-def _held(policies: Policies, device: torch.device) -> int:
+def _held(policies: Policies, config: RunConfig, device: torch.device) -> int:
     """Bytes that are there all the time: models, adapters, their gradients and moments."""
+    moments = MOMENT_BYTES[config.update.optimiser]
     held = CONTEXT_CUDA if device.type == "cuda" else PROCESS_CPU
     for base in policies.bases.values():
         if base.device == device:
             held += sum(weight.nbytes for weight in base.model.parameters())
             trained = [w for policy in base.policies.values() for w in policy.parameters()]
-            held += (ADAM_ARRAYS - 1) * sum(weight.nbytes for weight in trained)
+            held += (4 + moments) * sum(weight.numel() for weight in trained)
     return held
 
 

@@ -26,12 +26,13 @@ from maporl_core.learning.methods.base import Method
 from maporl_core.learning.methods.chosen import method_of
 from maporl_core.learning.micro_sizes import MicroSizes
 from maporl_core.learning.mismatch import Correction, correction_of
+from maporl_core.learning.optimisers import make_optimiser
 from maporl_core.learning.packing import Row
 from maporl_core.learning.padding import to_padded
 from maporl_core.learning.ranks import Alone, Ranks
 from maporl_core.learning.schedules import lr_factor
 from maporl_core.learning.update_metrics import over_policies, policy_metrics
-from maporl_core.models.policy import Policies, Policy
+from maporl_core.models.policy import Policies
 from maporl_core.types import Place
 
 
@@ -69,19 +70,8 @@ class Updater:
         self.trained = {
             name: policies[name] for name in policies.names() if name in config.trained_policies()
         }
-        self.optimisers = {name: self._optimiser(p) for name, p in self.trained.items()}
+        self.optimisers = {n: make_optimiser(p, config.update) for n, p in self.trained.items()}
         self.sizes = MicroSizes(policies, config)
-
-    def _optimiser(self, policy: Policy) -> torch.optim.AdamW:
-        update = self.config.update
-        groups: list[dict[str, Any]] = [{"params": list(policy.adapter.values()), "lr": update.lr}]
-        if policy.value:
-            groups.append(
-                {"params": list(policy.value.values()), "lr": update.value_lr or update.lr}
-            )
-        for group in groups:
-            group["initial_lr"] = group["lr"]
-        return torch.optim.AdamW(groups, weight_decay=update.weight_decay, eps=1e-5)
 
     def update(self, rows: Sequence[Row], step: int) -> UpdateResult:
         """Train every policy on its rows; ``step`` (0-based) sets learning rate and shuffling.

@@ -299,6 +299,18 @@ def test_four_bit_bases_need_cuda_and_bitsandbytes() -> None:
     assert "maporl[quant]" in texts(needs(config, GPU, NOTHING, HUB), "error")
 
 
+def test_moments_in_eight_bits_need_bitsandbytes_and_take_a_quarter() -> None:
+    plain, eight = (
+        load_config("pocket", [f"update.optimiser={kind}"]) for kind in ("adamw", "adamw8bit")
+    )
+    assert "maporl[quant]" in texts(needs(eight, CPU, NOTHING, HUB), "error")
+    assert needs(eight, CPU, EVERYTHING, HUB) == []
+    one, other = (forecast(c, {"main": SMALL}, "cpu", 32 * GIB) for c in (plain, eight))
+    weights = 3 * adapter_weights(PolicyConfig(rank=8), SMALL)
+    assert one.adapters - other.adapters == 6 * weights  # 2 moments of 1 byte, not 4
+    assert one.checkpoint - other.checkpoint == 6 * weights
+
+
 def test_tasks_of_others_need_their_package() -> None:
     config = load_config("pocket", ["task.name=gym:chain_sum"])
     assert "maporl[tasks]" in texts(needs(config, CPU, NOTHING, HUB), "error")

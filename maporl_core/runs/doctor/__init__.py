@@ -150,6 +150,8 @@ def needs(
             )
         if versions["bitsandbytes"] is None:
             found.append(Finding("error", "4-bit bases need: pip install 'maporl[quant]'"))
+    if config.update.optimiser == "adamw8bit" and versions["bitsandbytes"] is None:
+        found.append(Finding("error", "adamw8bit needs: pip install 'maporl[quant]'"))
     if config.task.name.startswith("gym:") and versions["reasoning-gym"] is None:
         found.append(Finding("error", "gym tasks need: pip install 'maporl[tasks]'"))
     if config.task.name.startswith("verifiers:") and versions["verifiers"] is None:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from maporl_core.config.schema import BaseModelConfig, PolicyConfig, RunConfig
 from maporl_core.learning.footprint import (
-    ADAM_ARRAYS,
     CONTEXT_CUDA,
     FILLED,
+    MOMENT_BYTES,
     PROCESS_CPU,
     adapter_weights,
     layer_width,
@@ -100,16 +100,16 @@ def forecast(
         if seat is not None and name == seat.name:
             rank += seat.policy.rank
         parts[0] += weight_bytes(shape, number, config.bases[name].quantize == "4bit")
-        parts[1] += 4 * ADAM_ARRAYS * weights
+        parts[1] += (8 + MOMENT_BYTES[config.update.optimiser]) * weights
         parts[2] += cache_bytes(config, shape, seats, length, number, total_memory)
         ranks[name], lengths[name] = rank, length
-    saved = (ADAM_ARRAYS - 1) * trained
+    saved = (4 + MOMENT_BYTES[config.update.optimiser]) * trained
     if seat is not None:
         shape = shapes[seat.name]
         for place, size in enumerate(_verifier_bytes(config, seat, shape, device)):
             parts[place] += size
         if config.verifier.refit_every:
-            saved += adapter_weights(seat.policy, shape)
+            saved += 4 * adapter_weights(seat.policy, shape)
             if seat.name not in bases:
                 parts[3] = _refit_bytes(config, seat, shape, device)
     overhead = CONTEXT_CUDA if device == "cuda" else PROCESS_CPU
@@ -135,7 +135,7 @@ def forecast(
         rollout=parts[2],
         update=parts[3],
         overhead=overhead,
-        checkpoint=4 * saved,
+        checkpoint=saved,
         conversation=max(lengths.values()),
         micro_tokens=micro,
     )
@@ -163,11 +163,12 @@ def _verifier_bytes(
     number = number_bytes(seat.base, device)
     shared = any(policy.base == seat.name for policy in config.resolved_policies().values())
     four_bit = seat.base.quantize == "4bit"
-    arrays = ADAM_ARRAYS if config.verifier.refit_every else 2  # 2: weights, and a base's gradient
+    # Weights and a base's gradient; AdamW's moments in fp32 while it is fitted.
+    each = 8 + (MOMENT_BYTES["adamw"] if config.verifier.refit_every else 0)
     tokens = max(config.update.verifier_tokens, min(seat.max_length, shape.context))
     return (
         0 if shared else weight_bytes(shape, number, four_bit),
-        4 * arrays * adapter_weights(seat.policy, shape),
+        each * adapter_weights(seat.policy, shape),
         tokens * number * layer_width(shape),
     )
 
